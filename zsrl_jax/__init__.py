@@ -1,0 +1,1 @@
+"""Zero-shot offline reinforcement learning in JAX."""

@@ -1,0 +1,28 @@
+"""What a user did that cannot work, told in one line: the thing, what was expected, what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class ZsrlError(Exception):
+    """Bad input; the command line prints its one line and exits with code 2."""
+
+
+class ConfigError(ZsrlError):
+    """A config field or its value does not exist."""
+
+
+class DataError(ZsrlError):
+    """A dataset or an array is missing, damaged or of the wrong shape."""
+
+
+class TaskError(ZsrlError):
+    """A domain, task, encoder or sampler of that name does not exist."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the line for a name that is not in a table, with the nearest one that is."""
+    options = sorted(known)
+    near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"unknown {kind} '{name}': {hint}known: {', '.join(options)}"
