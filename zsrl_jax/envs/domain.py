@@ -1,0 +1,65 @@
+"""What a domain is: a MuJoCo model, its observation, its named quantities and its tasks.
+
+A domain is a value, not a class to derive from. Everything that repeats it (batches of
+simulations, relabelling, pictures) takes the value, so a domain of your own is one file that
+builds one `Domain`: docs/environments.md holds a complete example.
+"""
+
+import functools
+import importlib.util
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import mujoco
+import numpy as np
+
+Reward = Callable[[Any], Any]
+
+
+class Quantities(NamedTuple):
+    """Named quantities of a state, in metres, radians, kilograms and seconds.
+
+    speed: forward speed; height: torso height; uprightness: torso z-axis on the world's, in
+    [-1, 1]; angular_momentum and center_of_mass: of the whole body, world axes, last axis 3.
+    """
+
+    speed: jax.Array
+    height: jax.Array
+    uprightness: jax.Array
+    angular_momentum: jax.Array
+    center_of_mass: jax.Array
+    joint_angle: jax.Array
+    joint_speed: jax.Array
+
+
+class Domain(NamedTuple):
+    """A model, how an episode starts, what is seen of it, and what can be asked of it."""
+
+    name: str
+    obs_dim: int
+    action_dim: int
+    physics_dim: int
+    substeps: int
+    model: Callable[[], mujoco.MjModel]
+    start: Callable[[mujoco.MjModel, mujoco.MjData, np.random.RandomState], None]
+    observe: Callable[[Any], np.ndarray]
+    quantities: Callable[[jax.Array], Any]
+    tasks: Mapping[str, Reward]
+    settle: int = 0
+    episode_length: int = 1000
+    camera: str | int = -1
+
+
+def suite_file(name: str) -> pathlib.Path:
+    """Return the path of a dm_control suite model without importing dm_control (and its GL)."""
+    spec = importlib.util.find_spec("dm_control")
+    assert spec is not None and spec.submodule_search_locations
+    return pathlib.Path(spec.submodule_search_locations[0]) / "suite" / name
+
+
+@functools.cache
+def suite_model(name: str) -> mujoco.MjModel:
+    """Compile an unchanged dm_control suite model, once a process."""
+    return mujoco.MjModel.from_xml_path(str(suite_file(name)))

@@ -1,0 +1,28 @@
+"""Named quantities of the planar bodies (cheetah, walker), whose root body is their torso.
+
+speed = x-velocity of the centre of mass; height = z of the torso; uprightness = R_zz of the torso.
+"""
+
+import jax
+import mujoco
+import numpy as np
+
+from zsrl_jax.envs import kinematics, tree
+from zsrl_jax.envs.domain import Quantities
+
+
+def quantities(model: mujoco.MjModel, physics: jax.Array, root: str = "torso") -> Quantities:
+    """Return the named quantities of states [..., P]."""
+    found = tree.bodies(model, physics)
+    whole, torso = tree.subtree(model, found, root), found[root]
+    x = physics[..., 0]
+    limited = np.flatnonzero(model.jnt_limited)
+    return Quantities(
+        speed=kinematics.center_velocity(whole)[0],
+        height=torso.shift[2],
+        uprightness=torso.rotation[2][2],
+        angular_momentum=kinematics.stack(kinematics.angular_momentum(whole), x),
+        center_of_mass=kinematics.stack(kinematics.center_of_mass(whole), x),
+        joint_angle=physics[..., model.jnt_qposadr[limited]],
+        joint_speed=physics[..., model.nq + model.jnt_dofadr[limited]],
+    )
