@@ -9,7 +9,7 @@ import numpy as np
 from mujoco.batch import Batch
 
 from zsrl_jax.envs import planar
-from zsrl_jax.envs.domain import Domain, Quantities, suite_model
+from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_model
 from zsrl_jax.envs.reward import linear
 
 WALK_SPEED, RUN_SPEED = 2.0, 10.0
@@ -43,7 +43,7 @@ def quantities(physics: jax.Array) -> Quantities:
     return planar.quantities(model(), physics)
 
 
-def _along(direction: float, target: float):
+def _along(direction: float, target: float) -> Reward:
     def reward(physics: jax.Array) -> jax.Array:
         return linear(direction * quantities(physics).speed, target, target, 0.0)
 

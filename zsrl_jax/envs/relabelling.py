@@ -63,7 +63,7 @@ def _apply(function: Callable[[Any], Any], physics: Any) -> Any:
             _piece(function, flat[i : i + size], size) for i in range(0, max(len(flat), 1), size)
         ]
         joined = jax.tree.map(lambda *xs: np.concatenate([np.asarray(x) for x in xs]), *pieces)
-    return jax.tree.map(lambda x: x[: len(flat)].reshape(*physics.shape[:-1], *x.shape[1:]), joined)
+    return jax.tree.map(lambda x: x[: len(flat)].reshape(physics.shape[:-1] + x.shape[1:]), joined)
 
 
 def _piece(function: Callable[[Any], Any], states: np.ndarray, size: int) -> Any:

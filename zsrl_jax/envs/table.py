@@ -1,10 +1,12 @@
 """The domains by name, and the look-ups that fail with the nearest name."""
 
-from zsrl_jax.envs import cheetah
+from zsrl_jax.envs import cheetah, quadruped, walker
 from zsrl_jax.envs.domain import Domain, Reward
 from zsrl_jax.errors import TaskError, unknown
 
-DOMAINS: dict[str, Domain] = {domain.name: domain for domain in (cheetah.DOMAIN,)}
+DOMAINS: dict[str, Domain] = {
+    domain.name: domain for domain in (cheetah.DOMAIN, walker.DOMAIN, quadruped.DOMAIN)
+}
 
 
 def find_domain(domain: str | Domain) -> Domain:
