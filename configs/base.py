@@ -1,0 +1,82 @@
+"""Every field of a run once: its default (the paper's scale), unit and source; a section a stage."""
+
+from ml_collections import ConfigDict
+
+from zsrl_jax import explore
+from zsrl_jax.encoders import ENCODERS
+
+
+def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
+    """Return the paper-scale config of one cell."""
+    config = ConfigDict()
+    config.cell = f"{domain}_{encoder}_{sampler}"  # names the run folder
+    config.domain = domain
+    config.scale = "paper"  # chosen with the config's argument: configs/cell.py:...,laptop
+    config.scale_reason = ""
+    config.seed = 0  # first seed
+    config.seeds = 5  # vmapped (paper: 5)
+    config.log_every = 1000  # updates between two lines of metrics
+    config.checkpoint_every = 50_000  # updates between two saves of a stage
+
+    config.data = ConfigDict()
+    config.data.source = "auto"  # auto: ExORL where path has it, else collect; or exorl, collect
+    config.data.path = ""  # an ExORL folder; empty: the environment variable ZSRL_DATA
+    config.data.algo = "rnd"  # whose data in an ExORL tree
+    config.data.max_episodes = 5000  # 0: all (paper: a buffer of 5e6 transitions)
+    config.data.normalize = "none"  # none (the public code) or standard (mean and deviation)
+    config.data.clip = 10.0  # of standardised observations, in deviations
+    config.data.episodes = 5000  # to collect where no dataset is given
+    config.data.seed = 0  # of the collection
+    config.data.cache = "runs/data"  # where collections are kept and found again
+    config.data.collect = explore.default_config()
+
+    config.encoder = ConfigDict()
+    config.encoder.name = encoder
+    config.encoder.dim = 50  # d (paper)
+    config.encoder.radius = "sqrt_d"  # of phi and z: sqrt_d (the field's) or unit (paper's letter)
+    config.encoder.hidden = (256, 256, 256)  # of phi (paper)
+    config.encoder.updates = 100_000  # (paper; fb has its own)
+    config.encoder.batch = 1024  # transitions (paper)
+    config.encoder.learning_rate = 1e-4  # Adam (paper)
+    config.encoder.target_rate = 0.01  # (paper)
+    config.encoder.discount = 0.99  # (paper)
+    config.encoder.orthonormality = 1.0  # weight (paper)
+    if encoder in ENCODERS:
+        config.encoder.update(ENCODERS[encoder].default_config())
+
+    config.tasks = ConfigDict()
+    config.tasks.sampler = sampler
+    config.tasks.radius = config.encoder.get_ref("radius")
+    config.tasks.discount = 0.99  # of feature occupancies (paper)
+    config.tasks.num_subtrajectories = 10_000  # N_tau (paper)
+    config.tasks.min_length = 1  # steps of the shortest sub-trajectory
+    config.tasks.num_components = 20  # K (paper)
+    config.tasks.num_iters = 100  # of EM at most
+    config.tasks.tolerance = 1e-3  # of the log-likelihood a sample, below which EM stops
+
+    config.policy = ConfigDict()
+    config.policy.updates = 1_000_000  # (paper)
+    config.policy.num_tasks = 32  # task vectors an update (paper)
+    config.policy.per_task = 64  # transitions for each (paper)
+    config.policy.width = 1024  # of streams and heads; half of it where streams join
+    config.policy.learning_rate = 1e-4  # Adam, actor and critic (paper)
+    config.policy.target_rate = 0.01  # (paper)
+    config.policy.discount = 0.99  # (paper)
+    config.policy.noise = 0.2  # of the next action (paper)
+    config.policy.noise_clip = 0.3  # (paper)
+    config.policy.policy_delay = 1  # critic updates for each actor update (the field; 2: textbook)
+    config.policy.head = "successor"  # successor: Q = psi.z; scalar: plain twin Q
+    config.policy.head_norm = False  # LayerNorm in the critic's heads (a departure, laptop scale)
+    config.policy.behaviour = 0.0  # weight of |pi - a|^2 (a departure, laptop scale)
+    config.policy.center_reward = True  # subtract the mean feature (a departure; false: the paper)
+    config.policy.feature_gib = 4.0  # features are computed once where they fit into this
+
+    config.infer = ConfigDict()
+    config.infer.num_states = 5120  # labelled states (the field)
+    config.infer.ridge = "auto"  # auto: cross-validated; a number: relative strength; 0: the paper
+
+    config.evaluate = ConfigDict()
+    config.evaluate.episodes = 10  # a task and seed (paper)
+    config.evaluate.seed = 0  # of the initial states, the same for every training seed
+    config.evaluate.every = 0  # updates between scores during training; 0: only at the end
+    return config

@@ -1,0 +1,111 @@
+"""Any cell of the study by name: configs/cell.py:DOMAIN,ENCODER,SAMPLER[,SCALE].
+
+    python -m experiments.run --config=configs/cell.py:cheetah,fb,uniform,laptop
+
+SCALE is auto (default: paper where JAX sees an accelerator, laptop on a CPU), paper, laptop, or
+smoke (under a minute, for tests).
+"""
+
+import jax
+from ml_collections import ConfigDict
+
+from configs import base
+from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
+from zsrl_jax.errors import ConfigError, TaskError, unknown
+
+SCALES = {
+    "paper": {},
+    "laptop": {
+        "seeds": 1,
+        "log_every": 250,
+        "checkpoint_every": 5000,
+        "data": {
+            "normalize": "standard",
+            "episodes": 512,
+            "collect": {
+                "num_envs": 32,
+                "width": 256,
+                "rnd_width": 256,
+                "rnd_dim": 64,
+                "batch": 256,
+                "learning_rate": 3e-4,
+                "random_steps": 8000,
+                "steps_per_update": 24.0,
+            },
+        },
+        "encoder": {
+            "updates": 15_000,
+            "batch": 512,
+            "width": 256,
+            "learning_rate": 3e-4,
+        },
+        "policy": {
+            "updates": 20_000,
+            "num_tasks": 32,
+            "per_task": 16,
+            "width": 256,
+            "learning_rate": 3e-4,
+            "head_norm": True,
+            "behaviour": 0.2,
+        },
+    },
+    "smoke": {
+        "seeds": 1,
+        "log_every": 20,
+        "checkpoint_every": 40,
+        "data": {
+            "normalize": "standard",
+            "episodes": 4,
+            "collect": {
+                "num_envs": 4,
+                "width": 32,
+                "rnd_width": 32,
+                "rnd_dim": 8,
+                "batch": 32,
+                "random_steps": 1000,
+                "steps_per_update": 100.0,
+            },
+        },
+        "encoder": {"updates": 60, "batch": 64, "width": 32, "hidden": (32, 32), "dim": 8},
+        "tasks": {"num_subtrajectories": 500, "num_components": 4, "num_iters": 20},
+        "policy": {"updates": 60, "num_tasks": 8, "per_task": 8, "width": 32},
+        "infer": {"num_states": 1000},
+        "evaluate": {"episodes": 2},
+    },
+}
+
+
+def choose_scale(scale: str) -> tuple[str, str]:
+    """Return the scale to use and why: `auto` looks for an accelerator."""
+    if scale != "auto":
+        return scale, "as asked"
+    backend = jax.default_backend()
+    if backend == "cpu":
+        return "laptop", "auto: JAX sees no accelerator"
+    return "paper", f"auto: JAX runs on {backend}"
+
+
+def get_cell(domain: str, encoder: str, sampler: str, scale: str = "auto") -> ConfigDict:
+    """Return the config of one cell at one scale."""
+    tables = {"domain": DOMAINS, "encoder": ENCODERS, "sampler": SAMPLERS}
+    for (kind, table), name in zip(tables.items(), (domain, encoder, sampler), strict=True):
+        if name not in table:
+            raise TaskError(unknown(kind, name, table))
+    if scale not in (*SCALES, "auto"):
+        raise ConfigError(unknown("scale", scale, [*SCALES, "auto"]))
+    config = base.get_config(domain, encoder, sampler)
+    chosen, reason = choose_scale(scale)
+    config.update(SCALES[chosen])
+    config.scale, config.scale_reason = chosen, reason
+    return config.lock()
+
+
+def get_config(arg: str = "") -> ConfigDict:
+    """Read DOMAIN,ENCODER,SAMPLER[,SCALE]."""
+    parts = [part.strip() for part in arg.split(",")] if arg else []
+    if len(parts) not in (3, 4):
+        raise ConfigError(
+            f"configs/cell.py:{arg} has {len(parts)} parts: expected "
+            "configs/cell.py:domain,encoder,sampler[,scale], such as :cheetah,fb,btd,smoke"
+        )
+    return get_cell(*parts)

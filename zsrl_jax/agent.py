@@ -1,0 +1,241 @@
+"""A finished run: load it, prompt it with a reward, a goal or a demonstration, and act.
+
+Every array has the seeds of the run as axis 0, so that one call prompts all seeds at once.
+"""
+
+import dataclasses
+import json
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from ml_collections import ConfigDict
+
+from zsrl_jax import checkpoint, infer, networks, td3
+from zsrl_jax.data import Normalizer
+from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.envs import relabel
+from zsrl_jax.errors import DataError
+from zsrl_jax.loop import over_seeds
+from zsrl_jax.types import Spec
+
+WEAK_R2 = 0.1  # below this a prompt is answered, with a warning
+
+
+class AgentParams(NamedTuple):
+    """What a run leaves behind; axis 0 is the seed, except in `normalizer` and `prompt_*`."""
+
+    encoder: Any  # frozen: what `features` needs
+    actor: Any
+    tasks: Float[Array, "seed n d"]  # task vectors of the data, to see how near a prompt lies
+    normalizer: Normalizer
+    prompt_obs: Float[Array, "n obs"]  # states of the dataset that rewards are labelled on
+    prompt_physics: Float[np.ndarray, "n physics"] | None
+
+
+class Prompt(NamedTuple):
+    """A task vector for every seed, with what is known of its quality."""
+
+    z: Float[np.ndarray, "seed d"]
+    r2: Float[np.ndarray, " seed"]  # of the reward regression on held-out states; nan otherwise
+    ridge: Float[np.ndarray, " seed"]
+    cosine: Float[np.ndarray, " seed"]  # with the nearest task vector of the data
+
+
+@dataclasses.dataclass(eq=False)
+class Agent:
+    """A trained agent: `infer` turns a prompt into z, `act` turns observations and z into actions."""
+
+    config: ConfigDict
+    spec: Spec
+    domain: str | None
+    params: AgentParams
+    workdir: Path | None = None
+
+    def __post_init__(self):
+        """Bind the frozen functions once, so that each is compiled once."""
+        section = self.config.encoder
+        encoder = ENCODERS[section.name].make(section, self.spec)
+        policy = td3.make(self.config.policy, self.spec, section.dim, lambda key, data: None)
+        self.radius = networks.sphere_radius(section.radius, section.dim)
+
+        def features(params, normalizer, obs):
+            return encoder.features(params, normalizer(obs))
+
+        def act(actor, normalizer, obs, z):
+            flat = policy.act({"actor": actor}, normalizer(obs), z)
+            return jnp.clip(flat, -1.0, 1.0)
+
+        self._features = over_seeds(features, (0, None, None))
+        self._act = over_seeds(act, (0, None, 0, 0))
+
+    @property
+    def num_seeds(self) -> int:
+        """Count the seeds of the run."""
+        return int(self.params.tasks.shape[0])
+
+    def __repr__(self) -> str:
+        """Tell what the agent is in one line."""
+        return (
+            f"Agent({self.config.cell}, scale {self.config.scale}, {self.num_seeds} seed(s), "
+            f"obs {self.spec.obs_dim}, action {self.spec.action_dim}, d {self.config.encoder.dim})"
+        )
+
+    def features(self, obs: Float[Any, "n obs"]) -> Float[np.ndarray, "seed n d"]:
+        """Return phi of raw observations, for every seed."""
+        obs = self._observations(obs, "states")
+        return np.asarray(self._features(self.params.encoder, self.params.normalizer, obs))
+
+    def infer(
+        self,
+        reward: str | Callable | tuple | None = None,
+        *,
+        goal: Any = None,
+        demonstration: Any = None,
+    ) -> Float[np.ndarray, "seed d"]:
+        """Return the task vector of a reward, a goal state or a demonstration, for every seed."""
+        return self.prompt(reward, goal=goal, demonstration=demonstration).z
+
+    def prompt(
+        self,
+        reward: str | Callable | tuple | None = None,
+        *,
+        goal: Any = None,
+        demonstration: Any = None,
+    ) -> Prompt:
+        """As `infer`, with the regression's R^2 and the distance to the data's tasks."""
+        given = [x for x in (reward, goal, demonstration) if x is not None]
+        if len(given) != 1:
+            raise DataError(
+                f"infer got {len(given)} prompts: expected exactly one of reward, goal, demonstration"
+            )
+        if reward is not None:
+            solved = self._regress(*self._label(reward))
+        elif goal is not None:
+            phi = self.features(self.params.prompt_obs)
+            aim = self.features(np.atleast_2d(goal))[:, 0]
+            solved = [_unscored(infer.goal_vector(p, g)) for p, g in zip(phi, aim, strict=True)]
+        else:
+            discount = self.config.tasks.discount
+            shown = self.features(np.atleast_2d(demonstration))
+            solved = [_unscored(infer.demonstration_vector(p, discount)) for p in shown]
+        z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
+        tasks = np.asarray(self.params.tasks)
+        cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
+        r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
+        if (r2 < WEAK_R2).any():
+            warnings.warn(
+                f"the features can hardly express this reward: R^2 {r2.min():.2f} on held-out "
+                "states; expect a weak policy",
+                stacklevel=3,
+            )
+        return Prompt(z, r2, ridge, cosine)
+
+    def act(
+        self, obs: Float[Any, "*batch obs"], z: Float[Any, "seed *batch d"]
+    ) -> Float[np.ndarray, "seed *batch action"]:
+        """Return actions: obs is one state [O] for all seeds, or has z's axes [seed, ..., O]."""
+        obs, z = jnp.asarray(obs, jnp.float32), jnp.asarray(z, jnp.float32)
+        if obs.shape[-1] != self.spec.obs_dim or z.shape[-1] != self.config.encoder.dim:
+            raise DataError(
+                f"act got obs {obs.shape} and z {z.shape}: expected last axes "
+                f"{self.spec.obs_dim} and {self.config.encoder.dim}"
+            )
+        if z.ndim < 2 or z.shape[0] != self.num_seeds:
+            raise DataError(f"act got z {z.shape}: expected axis 0 of {self.num_seeds} seed(s)")
+        batch = obs.shape[1:-1] if obs.ndim > 1 else ()
+        z = z.reshape(z.shape[:1] + (1,) * (len(batch) + 2 - z.ndim) + z.shape[1:])
+        batch = np.broadcast_shapes(batch, z.shape[1:-1])
+        lead = (self.num_seeds, *batch)
+        obs = jnp.broadcast_to(obs, (*lead, obs.shape[-1]))
+        z = jnp.broadcast_to(z, (*lead, z.shape[-1]))
+        return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
+
+    def _label(self, reward) -> tuple[Any, np.ndarray]:
+        """Return states and their rewards: given as a pair, or by labelling dataset states."""
+        if isinstance(reward, tuple):
+            if len(reward) != 2:
+                raise DataError(f"reward tuple has {len(reward)} parts: expected (states, rewards)")
+            return reward[0], np.asarray(reward[1], np.float64).reshape(-1)
+        physics = self.params.prompt_physics
+        if physics is None or (isinstance(reward, str) and self.domain is None):
+            raise DataError(
+                "this dataset has no physics of a known domain to label: give reward=(states, rewards)"
+            )
+        physics = np.asarray(physics)
+        if isinstance(reward, str):
+            assert self.domain is not None
+            return self.params.prompt_obs, relabel(self.domain, reward, physics)
+        value = np.asarray(reward(physics), np.float64)
+        if value.shape != (len(physics),):
+            raise DataError(
+                f"the reward function gave shape {value.shape} for physics {physics.shape}: "
+                f"expected ({len(physics)},), one reward a state"
+            )
+        return self.params.prompt_obs, value
+
+    def _regress(self, states, reward) -> list[infer.Regression]:
+        return [infer.task_vector(p, reward, self.config.infer.ridge) for p in self.features(states)]
+
+    def _observations(self, obs: Any, name: str) -> Array:
+        obs = jnp.asarray(obs, jnp.float32)
+        if obs.ndim != 2 or obs.shape[1] != self.spec.obs_dim:
+            raise DataError(f"{name} have shape {obs.shape}: expected (n, {self.spec.obs_dim})")
+        return obs
+
+
+def _unscored(z: np.ndarray) -> infer.Regression:
+    return infer.Regression(z, float("nan"), float("nan"))
+
+
+def save(agent: Agent, workdir: Path) -> None:
+    """Write an agent so that `load` gives it back."""
+    physics = agent.params.prompt_physics
+    meta = {
+        "config": json.loads(agent.config.to_json_best_effort()),
+        "spec": list(agent.spec),
+        "domain": agent.domain,
+        "physics": physics is not None,
+    }
+    tree = agent.params._replace(prompt_physics=None)._asdict()
+    tree = {name: value for name, value in tree.items() if value is not None}
+    if physics is not None:
+        tree["prompt_physics"] = np.asarray(physics, np.float64)
+    meta["tree"] = jax.tree.map(lambda leaf: [list(leaf.shape), str(leaf.dtype)], _plain(tree))
+    checkpoint.save(workdir / "agent", _plain(tree), meta)
+
+
+def load(workdir: str | os.PathLike) -> Agent:
+    """Load the agent that a finished run left in its folder."""
+    workdir = Path(workdir)
+    if not workdir.is_dir():
+        raise DataError(f"run folder '{workdir}' does not exist: expected a folder made by a run")
+    meta = checkpoint.read_meta(workdir / "agent")
+    if meta is None:
+        raise DataError(
+            f"run folder '{workdir}' has no finished agent: run the same command again to finish it"
+        )
+    is_leaf = lambda x: isinstance(x, list) and len(x) == 2 and isinstance(x[1], str)  # noqa: E731
+    like = jax.tree.map(
+        lambda leaf: np.zeros(leaf[0], leaf[1]), meta["tree"], is_leaf=is_leaf
+    )
+    tree = checkpoint.restore(workdir / "agent", like)
+    tree["normalizer"] = Normalizer(**tree["normalizer"])
+    tree.setdefault("prompt_physics", None)
+    config = ConfigDict(meta["config"]).lock()
+    return Agent(config, Spec(*meta["spec"]), meta["domain"], AgentParams(**tree), workdir)
+
+
+def _plain(tree: Any) -> Any:
+    """Turn NamedTuples into dicts, so that the tree on disk needs no class to be read."""
+    if hasattr(tree, "_asdict"):
+        return {name: _plain(value) for name, value in tree._asdict().items()}
+    if isinstance(tree, dict):
+        return {name: _plain(value) for name, value in tree.items()}
+    return tree

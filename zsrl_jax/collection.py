@@ -1,0 +1,200 @@
+"""Collect episodes with the exploring agent and write them in ExORL's format.
+
+Environments step together; every few steps the agent takes as many updates as the recipe asks.
+After each round of episodes the files and the agent are on disk: a collection that was stopped
+goes on from its last whole round, and ends as if it had never been stopped.
+"""
+
+import functools
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+from tqdm import tqdm
+
+from zsrl_jax import checkpoint, explore
+from zsrl_jax.data import Dataset, exorl
+from zsrl_jax.envs import DOMAINS, Simulator, quantities
+from zsrl_jax.errors import DataError, TaskError, unknown
+from zsrl_jax.types import Spec, Store
+
+BURST = 10  # environment steps between two bursts of updates
+
+
+def collect(
+    domain: str,
+    episodes: int,
+    seed: int = 0,
+    out: str | os.PathLike | None = None,
+    config: ConfigDict | None = None,
+    progress: bool = True,
+) -> Dataset:
+    """Collect reward-free episodes by exploration, write them to `out`, and return them."""
+    if domain not in DOMAINS:
+        raise TaskError(unknown("domain", domain, DOMAINS))
+    if episodes < 1:
+        raise DataError(f"episodes is {episodes}: expected at least 1")
+    config = explore.default_config() if config is None else config
+    folder = Path(out) if out else Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
+    buffer = folder / "buffer"
+    buffer.mkdir(parents=True, exist_ok=True)
+    run = _Collection(domain, episodes, seed, config, folder)
+    with tqdm(
+        total=episodes, initial=run.done, unit="episode", desc="collect", disable=not progress
+    ) as bar:
+        while run.done < episodes:
+            metrics = run.round()
+            bar.update(run.done - bar.n)
+            bar.set_postfix({k.split("/")[1]: f"{v:.3g}" for k, v in metrics.items()})
+    dataset = exorl.load(folder, max_episodes=episodes)
+    if dataset.num_episodes < episodes:
+        raise DataError(f"'{buffer}' lost files: expected {episodes}, found {dataset.num_episodes}")
+    return dataset
+
+
+class _Collection:
+    """The state of a collection: the agent, everything seen so far, and how many are done."""
+
+    def __init__(self, domain, episodes, seed, config, folder):
+        self.domain, self.config, self.folder = DOMAINS[domain], config, folder
+        self.num_envs = min(config.num_envs, episodes)
+        self.rounds = -(-episodes // self.num_envs)
+        self.episodes, self.seed = episodes, seed
+        spec = Spec(self.domain.obs_dim, self.domain.action_dim)
+        self.explorer = explore.make(config, spec)
+        self.key = jax.random.key(seed)
+        self.state = jax.jit(self.explorer.init)(jax.random.fold_in(self.key, 0))
+        self.simulator = Simulator(domain, self.num_envs)
+        self.store = _empty_store(self.rounds * self.num_envs, self.domain.episode_length, spec)
+        self.done = self._resume()
+
+    @functools.cached_property
+    def act(self):
+        def act(state, key, step, obs):
+            return self.explorer.act(state, jax.random.fold_in(key, step), obs)
+
+        return jax.jit(act)
+
+    @functools.cached_property
+    def learn(self):
+        def learn(state, key, store, steps):
+            def body(state, step):
+                return self.explorer.update(state, jax.random.fold_in(key, step), store)
+
+            state, metrics = jax.lax.scan(body, state, steps)
+            return state, jax.tree.map(jnp.mean, metrics)
+
+        return jax.jit(learn, donate_argnums=0)
+
+    def _resume(self) -> int:
+        """Take up the last whole round, if one is on disk; return the episodes done."""
+        meta = checkpoint.read_meta(self.folder / "explorer")
+        recipe = {**self.config.to_dict(), "seed": self.seed, "domain": self.domain.name}
+        self.meta = {"recipe": recipe}
+        if meta is None:
+            return 0
+        changed = [k for k, v in recipe.items() if meta["recipe"].get(k) != v]
+        if changed:
+            raise DataError(
+                f"'{self.folder}' holds a collection with another {', '.join(changed)}: "
+                "name another --out or delete the folder"
+            )
+        done = meta["done"]
+        if done >= self.episodes:
+            return done
+        self.state = checkpoint.restore(self.folder / "explorer", self.state)
+        past = exorl.load(self.folder, max_episodes=done)
+        self.store = Store(
+            obs=self.store.obs.at[:done].set(past.obs),
+            action=self.store.action.at[:done].set(past.action),
+            discount=self.store.discount,
+            length=self.store.length.at[:done].set(past.length),
+        )
+        return done
+
+    def round(self) -> dict[str, float]:
+        """Run one episode in every environment, with the updates that belong to it."""
+        first, steps = self.done, self.domain.episode_length
+        key = jax.random.fold_in(self.key, 1 + first // self.num_envs)
+        obs = [self.simulator.reset([self.seed * 1_000_003 + first + i for i in range(self.num_envs)])]
+        physics, action = [self.simulator.physics()], []
+        metrics: dict[str, jax.Array] = {}
+        debt = 0.0
+        for start in range(0, steps, BURST):
+            for step in range(start, min(start + BURST, steps)):
+                action.append(self._act(key, step, obs[-1]))
+                obs.append(self.simulator.step(action[-1]))
+                physics.append(self.simulator.physics())
+            rows = slice(start, len(action))
+            self.store = _write(
+                self.store, first, start, _swap(obs[start : len(action) + 1]), _swap(action[rows])
+            )
+            if (first * steps) + self.num_envs * len(action) < self.config.random_steps:
+                continue
+            debt += (len(action) - start) * self.num_envs / self.config.steps_per_update
+            due, debt = int(debt), debt - int(debt)
+            if due:
+                moment = jax.random.fold_in(key, steps + start)
+                self.state, metrics = self.learn(self.state, moment, self.store, jnp.arange(due))
+        for i in range(min(self.num_envs, self.episodes - first)):
+            exorl.write_episode(
+                self.folder / "buffer", first + i,
+                np.stack([o[i] for o in obs]), np.stack([a[i] for a in action]),
+                np.stack([p[i] for p in physics]),
+            )  # fmt: skip
+        self.done += self.num_envs
+        checkpoint.save(self.folder / "explorer", self.state, {**self.meta, "done": self.done})
+        return {name: float(value) for name, value in metrics.items()}
+
+    def _act(self, key, step, obs) -> np.ndarray:
+        if self.done * self.domain.episode_length + step * self.num_envs < self.config.random_steps:
+            shape = (self.num_envs, self.domain.action_dim)
+            key = jax.random.fold_in(key, step)
+            return np.asarray(jax.random.uniform(key, shape, minval=-1.0, maxval=1.0))
+        return np.asarray(self.act(self.state, key, step, np.asarray(obs, np.float32)))
+
+
+def _swap(rows: list[np.ndarray]) -> np.ndarray:
+    return np.stack(rows, axis=1).astype(np.float32)
+
+
+def _empty_store(episodes: int, steps: int, spec: Spec) -> Store:
+    return Store(
+        obs=jnp.zeros((episodes, steps + 1, spec.obs_dim)),
+        action=jnp.zeros((episodes, steps, spec.action_dim)),
+        discount=jnp.ones((episodes, steps)),
+        length=jnp.zeros(episodes, jnp.int32),
+    )
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _write(store: Store, first, start, obs, action) -> Store:
+    """Put a burst of steps of the running episodes into the store."""
+    length = jnp.full(obs.shape[0], start + action.shape[1], jnp.int32)
+    return store._replace(
+        obs=jax.lax.dynamic_update_slice(store.obs, obs, (first, start, 0)),
+        action=jax.lax.dynamic_update_slice(store.action, action, (first, start, 0)),
+        length=jax.lax.dynamic_update_slice(store.length, length, (first,)),
+    )
+
+
+def coverage(dataset: Dataset) -> list[str]:
+    """Tell how much of the domain a dataset covers: percentiles of quantities, distinct cells."""
+    lines = []
+    if dataset.domain and dataset.physics is not None:
+        states = dataset.physics.reshape(-1, dataset.physics.shape[-1])
+        for name, value in _named(quantities(dataset.domain, states)).items():
+            low, mid, high = np.percentile(value, [1, 50, 99])
+            lines.append(f"{name:>22}: 1 % {low:8.2f}   median {mid:8.2f}   99 % {high:8.2f}")
+    cells = np.round(dataset.obs.reshape(-1, dataset.obs.shape[-1])).astype(np.int32)
+    distinct = len(np.unique(cells, axis=0))
+    lines.append(f"{'state coverage':>22}: {distinct} distinct cells of side 1 in {len(cells)} states")
+    return lines
+
+
+def _named(values) -> dict[str, np.ndarray]:
+    table = values._asdict() if hasattr(values, "_asdict") else dict(values)
+    return {name: value for name, value in table.items() if np.ndim(value) == 1}

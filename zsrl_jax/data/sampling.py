@@ -1,0 +1,45 @@
+"""Draw transitions from a store, on the device.
+
+A transition is (obs[t], action[t], obs[t+1]) of one episode, uniform over all transitions of the
+data. In ExORL's files action t+1 and reward t+1 stand beside the state they led to; the loader
+has already undone that offset, so that row 0's dummy action does not exist here.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from zsrl_jax.types import Store, Transition
+
+
+def draw_places(
+    key: Key[Array, ""], length: Int[Array, " episode"], num: int
+) -> tuple[Int[Array, " num"], Int[Array, " num"]]:
+    """Draw (episode, step) uniformly over all transitions."""
+    end = jnp.cumsum(length)
+    flat = jax.random.randint(key, (num,), 0, end[-1])
+    episode = jnp.searchsorted(end, flat, side="right")
+    return episode, flat - (end[episode] - length[episode])
+
+
+def gather(store: Store, episode: Int[Array, " num"], step: Int[Array, " num"]) -> Transition:
+    """Return the transitions at the given places."""
+    return Transition(
+        obs=store.obs[episode, step],
+        action=store.action[episode, step],
+        next_obs=store.obs[episode, step + 1],
+        discount=store.discount[episode, step],
+        episode=episode,
+        step=step,
+    )
+
+
+def draw_transitions(key: Key[Array, ""], store: Store, num: int) -> Transition:
+    """Draw a batch of transitions uniformly."""
+    return gather(store, *draw_places(key, store.length, num))
+
+
+def draw_states(key: Key[Array, ""], store: Store, num: int) -> Array:
+    """Draw states reached by an action (never a reset state), uniformly: [num, obs]."""
+    episode, step = draw_places(key, store.length, num)
+    return store.obs[episode, step + 1]

@@ -1,0 +1,55 @@
+"""What several encoders share: means off and on the diagonal, orthonormality, feature health.
+
+    orthonormality(Phi) = mean_{i!=j} G_ij^2 - 2 mean_i G_ii,    G = Phi Phi^T
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from zsrl_jax.types import Store
+
+
+def off_diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
+    """Return the mean of the entries with i != j."""
+    size = matrix.shape[-1]
+    diagonal = jnp.trace(matrix, axis1=-2, axis2=-1)
+    return (jnp.sum(matrix, axis=(-2, -1)) - diagonal) / (size * (size - 1))
+
+
+def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
+    """Return the mean of the entries with i == j."""
+    return jnp.trace(matrix, axis1=-2, axis2=-1) / matrix.shape[-1]
+
+
+def orthonormality_loss(phi: Float[Array, "batch d"]) -> Float[Array, ""]:
+    """Push E[phi phi^T] towards the identity, without bias, from one batch."""
+    gram = phi @ phi.T
+    return off_diagonal_mean(gram**2) - 2 * diagonal_mean(gram)
+
+
+def feature_health(phi: Float[Array, "batch d"]) -> dict[str, Array]:
+    """Measure the norm of features and the effective rank (tr S)^2 / tr S^2 of their covariance."""
+    centred = phi - jnp.mean(phi, axis=0, keepdims=True)
+    covariance = centred.T @ centred / phi.shape[0]
+    rank = jnp.trace(covariance) ** 2 / jnp.maximum(jnp.sum(covariance**2), 1e-12)
+    return {
+        "encoder/norm": jnp.mean(jnp.linalg.norm(phi, axis=-1)),
+        "encoder/effective_rank": rank,
+    }
+
+
+def second_moment(phi: Callable[[Array], Array], store: Store) -> Float[Array, "d d"]:
+    """Return E[phi phi^T] over every state of the data that an action reached."""
+
+    def add(total, episode):
+        obs, length = episode
+        reached = jnp.arange(1, obs.shape[0]) <= length
+        value = phi(obs[1:]) * reached[:, None]
+        return total + value.T @ value, None
+
+    dim = jax.eval_shape(phi, store.obs[0]).shape[-1]
+    total, _ = jax.lax.scan(add, jnp.zeros((dim, dim)), (store.obs, store.length))
+    return total / jnp.sum(store.length)

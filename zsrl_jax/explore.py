@@ -1,0 +1,170 @@
+"""Reward-free data of our own: a TD3 agent paid by Random Network Distillation.
+
+    error(s') = |f(s') - g(s')|^2        g a fixed random network, f trained to predict it
+    reward    = error / running deviation of the error
+    agent     = TD3 on that reward alone; no task reward is ever computed
+
+Burda et al. (2018), with the hyperparameters of the public URLB recipe (Laskin et al., 2021) as
+defaults. Departures: one-step instead of three-step returns; the error is taken at the state
+reached; many environments step together. The running deviation counts from the first update.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from ml_collections import ConfigDict
+
+from zsrl_jax import learner, networks, td3
+from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.types import LearnerState, Spec, Store
+
+
+def default_config() -> ConfigDict:
+    """Return the URLB recipe; every field can be set by flag."""
+    return ConfigDict(
+        {
+            "num_envs": 16,  # environments stepped together
+            "width": 1024,
+            "rnd_dim": 512,  # outputs of the random network
+            "rnd_width": 1024,
+            "batch": 1024,
+            "learning_rate": 1e-4,
+            "target_rate": 0.01,
+            "discount": 0.99,
+            "noise": 0.2,
+            "noise_clip": 0.3,
+            "random_steps": 4000,  # transitions by uniform actions before the agent acts
+            "steps_per_update": 2.0,  # transitions collected for each update
+        }
+    )
+
+
+class Moments(NamedTuple):
+    """Running mean and sum of squared deviations, by Welford's rule over batches."""
+
+    count: Float[Array, ""]
+    mean: Float[Array, "*shape"]
+    square: Float[Array, "*shape"]
+
+    def add(self, batch: Float[Array, "batch *shape"]) -> "Moments":
+        """Take in a batch of values."""
+        size = batch.shape[0]
+        mean = jnp.mean(batch, axis=0)
+        square = jnp.sum((batch - mean[None]) ** 2, axis=0)
+        total = self.count + size
+        delta = mean - self.mean
+        return Moments(
+            total,
+            self.mean + delta * size / total,
+            self.square + square + delta**2 * self.count * size / total,
+        )
+
+    def deviation(self) -> Float[Array, "*shape"]:
+        """Return the standard deviation, never 0."""
+        return jnp.sqrt(self.square / jnp.maximum(self.count, 1.0)) + 1e-6
+
+
+class ExplorerState(NamedTuple):
+    """The exploring agent and its running statistics."""
+
+    learner: LearnerState
+    obs: Moments
+    error: Moments
+
+
+class Explorer(NamedTuple):
+    """init(key) -> state; update(state, key, store); act(state, key, obs) -> action."""
+
+    init: Callable
+    update: Callable
+    act: Callable
+
+
+def make(config: ConfigDict, spec: Spec) -> Explorer:
+    """Bind a config to the exploring agent."""
+    actor = networks.actor(spec.obs_dim, 0, spec.action_dim, config.width)
+    critic = networks.twin(spec.obs_dim, spec.action_dim, 0, 1, config.width)
+    rnd_hidden = (config.rnd_width, config.rnd_width)
+    rnd = networks.mlp((spec.obs_dim,), rnd_hidden, config.rnd_dim)
+
+    def nothing(obs):
+        return jnp.zeros((*obs.shape[:-1], 0))
+
+    def init_params(key):
+        keys = jax.random.split(key, 4)
+        return {
+            "actor": actor.init(keys[0]),
+            "critic": critic.init(keys[1]),
+            "predictor": rnd.init(keys[2]),
+            "random": rnd.init(keys[3]),
+        }
+
+    def error(predictor, params, obs):
+        aim = jax.lax.stop_gradient(rnd.apply(params["random"], obs))
+        return jnp.mean((rnd.apply(predictor, obs) - aim) ** 2, axis=-1)
+
+    def predictor_step(part, params, target_params, batch, key):
+        loss = jnp.mean(error(part, params, batch[0].next_obs))
+        return loss, {"explore/error": loss}
+
+    def value(params, obs, action):
+        return critic.apply(params, obs, action, nothing(obs))[..., 0]
+
+    def critic_step(part, params, target_params, batch, key):
+        transition, reward = batch
+        next_action = actor.apply(params["actor"], transition.next_obs, nothing(transition.obs))
+        next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
+        next_q = value(target_params["critic"], transition.next_obs, next_action)
+        target = td3.td_target(reward, config.discount * transition.discount, next_q)
+        loss = td3.critic_loss(value(part, transition.obs, transition.action), target)
+        return loss, {"explore/critic_loss": loss, "explore/reward": jnp.mean(reward)}
+
+    def actor_step(part, params, target_params, batch, key):
+        obs = batch[0].obs
+        action = actor.apply(part, obs, nothing(obs))
+        loss = td3.actor_loss(value(params["critic"], obs, action), action, action, 0.0)
+        return loss, {"explore/q": -loss}
+
+    rate = config.learning_rate
+    steps = [
+        learner.Step("predictor", predictor_step, rate),
+        learner.Step("critic", critic_step, rate),
+        learner.Step("actor", actor_step, rate),
+    ]
+    init_learner, descend = learner.make(init_params, steps, ["critic"], config.target_rate)
+
+    def normalise(state, obs):
+        scaled = (obs - state.obs.mean[None]) / state.obs.deviation()[None]
+        return jnp.clip(scaled, -5.0, 5.0)
+
+    def init(key):
+        zeros = jnp.zeros(spec.obs_dim)
+        none, scalar = jnp.zeros(()), jnp.zeros(())
+        return ExplorerState(
+            init_learner(key), Moments(none, zeros, zeros), Moments(none, scalar, scalar)
+        )
+
+    def update(state: ExplorerState, key, store: Store):
+        key_batch, key_update = jax.random.split(key)
+        batch = draw_transitions(key_batch, store, config.batch)
+        state = state._replace(obs=state.obs.add(batch.next_obs))
+        batch = batch._replace(
+            obs=normalise(state, batch.obs), next_obs=normalise(state, batch.next_obs)
+        )
+        params = state.learner.params
+        novelty = error(params["predictor"], params, batch.next_obs)
+        state = state._replace(error=state.error.add(novelty))
+        reward = novelty / state.error.deviation()
+        new, metrics = descend(state.learner, (batch, reward), key_update, 0)
+        return state._replace(learner=new), metrics
+
+    def act(state, key, obs):
+        scaled = normalise(state, obs)
+        action = actor.apply(state.learner.params["actor"], scaled, nothing(scaled))
+        noisy = action + config.noise * jax.random.normal(key, action.shape)
+        return jnp.clip(noisy, -1.0, 1.0)
+
+    return Explorer(init, update, act)

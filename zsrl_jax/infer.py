@@ -1,0 +1,101 @@
+"""From a prompt to a task vector, in closed form and float64: no training.
+
+    reward          z = argmin_z mean (r - phi(s').z)^2 + ridge |z|^2,     scaled to the radius
+    goal            z = Cov^-1 phi(g)
+    demonstration   z = z_tau of the states shown
+
+`ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
+cross-validation; 0 is the paper's letter. At large d features are nearly collinear and the bare
+solution is made of directions that phi hardly uses, far from every task the policy has seen.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from zsrl_jax.errors import DataError
+
+GRID = np.concatenate([[0.0], np.logspace(-8, 2, 31)])
+
+
+class Regression(NamedTuple):
+    """A solved regression: the raw solution, how well it fits unseen states, and its ridge."""
+
+    z: Float[np.ndarray, " d"]
+    r2: float  # on held-out states
+    ridge: float  # relative to the mean eigenvalue
+
+
+def solve(
+    phi: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+) -> tuple[Float[np.ndarray, " d"], float]:
+    """Return the ridge solution and its strength, from one eigendecomposition."""
+    phi, reward = np.asarray(phi, np.float64), np.asarray(reward, np.float64)
+    num = len(phi)
+    value, vector = np.linalg.eigh(phi.T @ phi / num)
+    value = np.maximum(value, 0.0)
+    moment = vector.T @ (phi.T @ reward / num)
+    keep = value > value[-1] * 1e-13 if value[-1] > 0 else np.zeros(len(value), bool)
+    unit = value.mean()
+
+    def weights(strength):
+        shrunk = np.where(keep, value + strength * unit, 1.0)
+        return np.where(keep, moment / shrunk, 0.0)
+
+    if ridge == "auto":
+        energy = np.mean(reward**2)
+
+        def score(strength):  # generalised cross-validation
+            weight = weights(strength)
+            residual = max(energy - 2 * weight @ moment + weight @ (value * weight), 0.0)
+            freedom = np.where(keep, value / (value + strength * unit + 1e-300), 0.0).sum()
+            return residual / max(1 - freedom / num, 1e-6) ** 2
+
+        strength = float(min(GRID, key=score))
+    else:
+        strength = float(ridge)
+    return vector @ weights(strength), strength
+
+
+def task_vector(
+    phi: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+) -> Regression:
+    """Regress rewards on features; R^2 is measured on every fifth state, left out once."""
+    reward = np.asarray(reward, np.float64)
+    if reward.shape != (len(phi),):
+        raise DataError(f"rewards have shape {reward.shape}: expected one for each of {len(phi)} states")
+    if not np.isfinite(reward).all():
+        raise DataError(f"reward is not finite in {int((~np.isfinite(reward)).sum())} states")
+    z, strength = solve(phi, reward, ridge)
+    if len(phi) < 10:
+        return Regression(z, float("nan"), strength)
+    left_out = np.arange(len(phi)) % 5 == 0
+    trial, _ = solve(phi[~left_out], reward[~left_out], strength)
+    spread = np.sum((reward[left_out] - reward[left_out].mean()) ** 2)
+    miss = np.sum((reward[left_out] - np.asarray(phi)[left_out] @ trial) ** 2)
+    return Regression(z, float(1 - miss / spread) if spread > 0 else float("nan"), strength)
+
+
+def goal_vector(
+    phi: Float[np.ndarray, "n d"], goal: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, " d"]:
+    """Return Cov^-1 phi(g), with Cov estimated on the given features."""
+    phi = np.asarray(phi, np.float64)
+    covariance = np.cov(phi, rowvar=False, bias=True)
+    return np.linalg.pinv(covariance, rcond=1e-8, hermitian=True) @ np.asarray(goal, np.float64)
+
+
+def demonstration_vector(
+    phi: Float[np.ndarray, "n d"], discount: float
+) -> Float[np.ndarray, " d"]:
+    """Return the discounted feature occupancy of a demonstration."""
+    return (discount ** np.arange(len(phi))) @ np.asarray(phi, np.float64)
+
+
+def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:
+    """Scale a task vector to the sphere; a zero vector asks for nothing and is refused."""
+    norm = np.linalg.norm(z)
+    if not norm > 0:
+        raise DataError("the prompt gives a zero task vector: its reward is 0 on every state")
+    return (z * (radius / norm)).astype(np.float32)

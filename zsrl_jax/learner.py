@@ -1,0 +1,94 @@
+"""From losses to an update, once for every encoder and for the policy.
+
+    params[part] <- Adam(grad_{params[part]} loss)     for each step, in order
+    target       <- target + tau (params - target)     for the parts that have a target
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from zsrl_jax.types import LearnerState, Metrics
+
+
+class Step(NamedTuple):
+    """One gradient step of an update: which part of the parameters descends which loss."""
+
+    part: str
+    loss: Callable[..., tuple[Any, Metrics]]  # (part, params, target_params, batch, key)
+    learning_rate: float
+    every: int = 1  # take the step at updates 0, every, 2 every, ...
+
+
+class Learner(NamedTuple):
+    """init(key) -> state and update(state, batch, key, step) -> (state, metrics)."""
+
+    init: Callable
+    update: Callable
+
+
+def soft_update(target: Any, online: Any, rate: float) -> Any:
+    """Move target parameters towards the online ones."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), target, online)
+
+
+def make(
+    init_params: Callable, steps: Sequence[Step], targets: Sequence[str], target_rate: float
+) -> Learner:
+    """Bind losses, optimisers and target networks into init and update."""
+    optimizers = {step.part: optax.adam(step.learning_rate) for step in steps}
+
+    def init(key):
+        params = init_params(key)
+        copies = {part: jax.tree.map(jnp.copy, params[part]) for part in targets}
+        opt_state = {part: opt.init(params[part]) for part, opt in optimizers.items()}
+        return LearnerState(params, copies, opt_state)
+
+    def take(step, state, batch, key):
+        grad, metrics = jax.grad(step.loss, has_aux=True)(
+            state.params[step.part], state.params, state.target_params, batch, key
+        )
+        opt = optimizers[step.part]
+        delta, opt_state = opt.update(grad, state.opt_state[step.part])
+        part = optax.apply_updates(state.params[step.part], delta)
+        state = state._replace(
+            params=state.params | {step.part: part},
+            opt_state=state.opt_state | {step.part: opt_state},
+        )
+        return state, metrics
+
+    def update(state, batch, key, step):
+        metrics = {}
+        for spec, key_step in zip(steps, jax.random.split(key, len(steps)), strict=True):
+            if spec.every == 1:
+                state, new = take(spec, state, batch, key_step)
+            else:
+                state, new = _every(spec, take, step, state, batch, key_step)
+            metrics |= new
+        target = {
+            part: soft_update(state.target_params[part], state.params[part], target_rate)
+            for part in targets
+        }
+        return state._replace(target_params=target), metrics
+
+    return Learner(init, update)
+
+
+def _every(spec, take, step, state, batch, key):
+    """Take a step at every n-th update; `step` is not batched over seeds, so one branch runs.
+
+    Its metrics count n-fold where it is taken and 0 where not: their mean over updates is right.
+    """
+
+    def taken(state):
+        state, metrics = take(spec, state, batch, key)
+        return state, jax.tree.map(lambda value: value * spec.every, metrics)
+
+    def skipped(state):
+        shapes = jax.eval_shape(taken, state)[1]
+        return state, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+    return jax.lax.cond(step % spec.every == 0, taken, skipped, state)

@@ -1,0 +1,73 @@
+"""The nouns of the project: NamedTuples of arrays, or of pure functions.
+
+One seed everywhere: no array here has a seed axis. `train` adds it, as axis 0, by vmap.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float, Int, Key
+
+Params = Any
+Metrics = dict[str, Array]
+
+
+class Spec(NamedTuple):
+    """What an encoder or a policy must know of the data before it sees any."""
+
+    obs_dim: int
+    action_dim: int
+
+
+class Store(NamedTuple):
+    """A dataset on the device: observations kept once, the next observation is the next row."""
+
+    obs: Float[Array, "episode row obs"]  # T+1 rows: the reset state, then the state after each action
+    action: Float[Array, "episode step action"]  # action t leads from obs t to obs t+1
+    discount: Float[Array, "episode step"]  # 0 where obs t+1 is terminal, else 1
+    length: Int[Array, " episode"]  # steps of each episode; what stands behind them is padding
+
+
+class Transition(NamedTuple):
+    """A batch of (s, a, s') with the place it came from."""
+
+    obs: Float[Array, "batch obs"]
+    action: Float[Array, "batch action"]
+    next_obs: Float[Array, "batch obs"]
+    discount: Float[Array, " batch"]
+    episode: Int[Array, " batch"]
+    step: Int[Array, " batch"]
+
+
+class LearnerState(NamedTuple):
+    """All that an update changes: arrays only."""
+
+    params: Params
+    target_params: Params
+    opt_state: Any
+
+
+class Encoder(NamedTuple):
+    """A state encoder: how it is trained, and the frozen function phi(s) it leaves behind."""
+
+    init: Callable[[Key[Array, ""]], LearnerState]
+    sample: Callable[[Key[Array, ""], Store], Any]
+    update: Callable[..., tuple[LearnerState, Metrics]]  # (state, batch, key, step)
+    freeze: Callable[[Key[Array, ""], Params, Store], Params]  # what `features` needs, made once
+    features: Callable[[Params, Array], Array]
+
+
+class Policy(NamedTuple):
+    """A task-conditioned policy: how it is trained, and how it acts."""
+
+    init: Callable[[Key[Array, ""]], LearnerState]
+    sample: Callable[[Key[Array, ""], Any], Any]
+    update: Callable[..., tuple[LearnerState, Metrics]]  # (state, batch, key, step)
+    act: Callable[[Params, Array, Array], Array]  # (params, obs, z) -> action
+
+
+class Sampler(NamedTuple):
+    """A distribution of training tasks: fitted once to the data, then drawn from on the device."""
+
+    fit: Callable[..., Any]  # (key, behaviour, config) -> params
+    sample: Callable[[Key[Array, ""], Any, int], Array]  # (key, params, n) -> z[n, d]
