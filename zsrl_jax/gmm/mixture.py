@@ -1,0 +1,72 @@
+"""A mixture of Gaussians as a pytree of arrays.
+
+    p(x) = sum_k w_k N(x | mu_k, Sigma_k)
+
+It can be vmapped over, passed to jit and kept in a checkpoint.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Key
+
+from zsrl_jax.gmm.moments import Scorer
+
+
+class Mixture(NamedTuple):
+    """Log weights, means and covariances (`Full`, `Diag`, `Spherical`, `Tied` or `LowRank`)."""
+
+    log_weights: Float[Array, "*s k"]
+    means: Float[Array, "*s k d"]
+    covariance: Any
+
+    @property
+    def weights(self) -> Float[Array, "*s k"]:
+        """Return the probability of each component."""
+        return jnp.exp(self.log_weights)
+
+    def covariances(self) -> Float[Array, "k d d"]:
+        """Return the covariance matrices."""
+        return self.covariance.dense()
+
+    def log_prob(self, x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
+        """Compute the log density of points."""
+        dim = self.means.shape[-1]
+        # Near the means, not near the origin: x - mu keeps its digits when the data lie far out.
+        center = jnp.mean(self.means, axis=0)
+        local = self._replace(means=self.means - center[None])
+        joint = local.joint()
+        points = x.reshape(-1, dim)
+        total = points.shape[0]
+        chunk = min(chunk_size(dim), total)
+        if total == 0:
+            return jnp.zeros(x.shape[:-1], self.means.dtype)
+
+        def step(out, start):
+            begin = jnp.minimum(start, total - chunk)
+            rows = lax.dynamic_slice(points, (begin, 0), (chunk, dim)) - center[None]
+            value = jax.nn.logsumexp(joint(rows), axis=0)
+            return lax.dynamic_update_slice(out, value, (begin,)), None
+
+        out = jnp.zeros(total, self.means.dtype)
+        out = lax.scan(step, out, jnp.arange(0, total, chunk))[0]
+        return out.reshape(x.shape[:-1])
+
+    def joint(self) -> Scorer:
+        """Return the function that gives log w_k + log N(x | mu_k, Sigma_k)."""
+        score = self.covariance.scorer(self.means)
+        return lambda x: self.log_weights[:, None] + score(x)
+
+    def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "{n} d"]:
+        """Draw points."""
+        key_component, key_noise = jax.random.split(key)
+        component = jax.random.categorical(key_component, self.log_weights, shape=(n,))
+        noise = jax.random.normal(key_noise, (n, self.means.shape[-1]), self.means.dtype)
+        return self.means[component] + self.covariance.color(component, noise)
+
+
+def chunk_size(dim: int) -> int:
+    """Return how many points are taken at once: 8 MiB of them, where products run at full speed."""
+    return max(512, 2**21 // dim)

@@ -1,0 +1,111 @@
+"""Centred moments of weighted points, gathered chunk by chunk.
+
+    N = N_a + N_b,    delta = mean_b - mean_a,    mean = mean_a + delta N_b / N
+    S = S_a + S_b + delta delta^T N_a N_b / N
+
+Each chunk is centred on its own means and two chunks are joined by the rule above (Chan, Golub and
+LeVeque 1979): every term is positive, so nothing cancels, however far the data lie from the origin.
+What S holds (a matrix, its diagonal, a projection of it) is the business of the covariance type.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+Scorer = Callable[[Float[Array, "n d"]], Float[Array, "k n"]]
+# (points, their index) -> responsibilities [k n], and how well each point is explained [n]
+Responsibility = Callable[[Array, Array], tuple[Array, Array]]
+
+
+class Data(NamedTuple):
+    """Points, read as (x - shift) / scale; rows of weight 0 are left out."""
+
+    x: Float[Array, "n d"]
+    weight: Float[Array, " n"]
+    shift: Float[Array, " d"]
+    scale: Float[Array, ""]
+
+    def rows(self, index: Int[Array, " m"]) -> Float[Array, "m d"]:
+        """Return some points, normalised."""
+        return (self.x[index] - self.shift[None]) / self.scale
+
+
+class Moments(NamedTuple):
+    """Weight, mean and centred scatter of each component's points."""
+
+    mass: Float[Array, " k"]
+    mean: Float[Array, "k d"]
+    scatter: Any
+
+
+class Family(NamedTuple):
+    """The functions that EM needs of a covariance type; see `full` for the shapes."""
+
+    frame: Callable
+    scatter: Callable
+    spread: Callable
+    estimate: Callable
+
+
+def gather(
+    data: Data, num: int, chunk: int, respond: Responsibility, family: Family, frame: Any
+) -> tuple[Moments, Float[Array, ""], Float[Array, " n"]]:
+    """Return moments under the responsibilities, the mean score and each point's score."""
+    total, dim = data.x.shape
+    chunk = min(chunk, total)
+    dtype = data.x.dtype
+
+    def step(carry, start):
+        moments, score, scores = carry
+        # The last chunk is moved back to end with the data; rows seen before weigh nothing.
+        begin = jnp.minimum(start, total - chunk)
+        index = begin + jnp.arange(chunk)
+        weight = lax.dynamic_slice(data.weight, (begin,), (chunk,))
+        fresh = jnp.where(index >= start, weight, 0.0)
+        rows = lax.dynamic_slice(data.x, (begin, 0), (chunk, dim))
+        rows = jnp.where((weight > 0)[:, None], rows - data.shift[None], 0.0) / data.scale
+        share, explained = respond(rows, index)
+        new = summarize(rows, share * fresh[None], family, frame)
+        joined = join(moments, new, family, frame)
+        part = jnp.sum(fresh) / jnp.maximum(jnp.sum(joined.mass), 1e-30)
+        score = score + part * (mean(explained, fresh) - score)
+        explained = jnp.where(weight > 0, explained, jnp.inf)
+        return (joined, score, lax.dynamic_update_slice(scores, explained, (begin,))), None
+
+    mean_zero = jnp.zeros((num, dim), dtype)
+    empty = Moments(
+        jnp.zeros(num, dtype), mean_zero, family.spread(mean_zero, jnp.zeros(num, dtype), frame)
+    )
+    carry = empty, jnp.zeros((), dtype), jnp.zeros(total, dtype)
+    return lax.scan(step, carry, jnp.arange(0, total, chunk))[0]
+
+
+def summarize(
+    x: Float[Array, "n d"], share: Float[Array, "k n"], family: Family, frame: Any
+) -> Moments:
+    """Return the moments of one chunk."""
+    mass = jnp.sum(share, axis=1)
+    first = jnp.matmul(share, x, precision=lax.Precision.HIGHEST)
+    center = jnp.where((mass > 1e-30)[:, None], first / jnp.maximum(mass, 1e-30)[:, None], 0.0)
+    return Moments(mass, center, family.scatter(x, share, center, frame))
+
+
+def join(a: Moments, b: Moments, family: Family, frame: Any) -> Moments:
+    """Return the moments of both sets of points together."""
+    mass = a.mass + b.mass
+    part = b.mass / jnp.maximum(mass, 1e-30)
+    delta = b.mean - a.mean
+    between = family.spread(delta, a.mass * part, frame)
+    scatter = jax.tree.map(lambda *parts: sum(parts), a.scatter, b.scatter, between)
+    return Moments(mass, a.mean + delta * part[:, None], scatter)
+
+
+def mean(value: Float[Array, " n"], weight: Float[Array, " n"]) -> Float[Array, ""]:
+    """Compute a weighted mean in two passes, so that a long float32 sum loses no digits."""
+    total = jnp.maximum(jnp.sum(weight), 1e-30)
+    rough = jnp.sum(value * weight) / total
+    return rough + jnp.sum((value - rough) * weight) / total
