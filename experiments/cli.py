@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Callable
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from zsrl_jax.errors import ZsrlError
 
 
 def run(main: Callable) -> None:
     """Parse flags and run main(argv)."""
+    logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
     try:
         app.run(main, flags_parser=_parse)
     except ZsrlError as error:

@@ -22,6 +22,7 @@ from zsrl_jax.data import Normalizer
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import relabel
 from zsrl_jax.errors import DataError
+from zsrl_jax.infer import Regression
 from zsrl_jax.loop import over_seeds
 from zsrl_jax.types import Spec
 
@@ -180,7 +181,7 @@ class Agent:
             )
         return self.params.prompt_obs, value
 
-    def _regress(self, states, reward) -> list[infer.Regression]:
+    def _regress(self, states, reward) -> list[Regression]:
         return [infer.task_vector(p, reward, self.config.infer.ridge) for p in self.features(states)]
 
     def _observations(self, obs: Any, name: str) -> Array:
@@ -190,8 +191,8 @@ class Agent:
         return obs
 
 
-def _unscored(z: np.ndarray) -> infer.Regression:
-    return infer.Regression(z, float("nan"), float("nan"))
+def _unscored(z: np.ndarray) -> Regression:
+    return Regression(z, float("nan"), float("nan"))
 
 
 def save(agent: Agent, workdir: Path) -> None:

@@ -100,7 +100,7 @@ def fit_normalizer(dataset: Dataset, kind: str, clip: float = 10.0) -> Normalize
 def to_device(dataset: Dataset, normalizer: Normalizer) -> Store:
     """Copy a dataset to the device, observations normalised once and for all."""
     return Store(
-        obs=jax.jit(normalizer)(jnp.asarray(dataset.obs, jnp.float32)),
+        obs=jax.jit(Normalizer.__call__)(normalizer, jnp.asarray(dataset.obs, jnp.float32)),
         action=jnp.asarray(dataset.action, jnp.float32),
         discount=jnp.asarray(dataset.discount, jnp.float32),
         length=jnp.asarray(dataset.length, jnp.int32),

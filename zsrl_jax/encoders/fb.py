@@ -45,7 +45,8 @@ def fb_loss(
     """Fit F B^T to the successor measure by its Bellman equation; `next_*` are target networks."""
     measure = forward @ backward.T
     target = discount[:, None] * jnp.min(next_forward @ next_backward.T, axis=0)
-    off = losses.off_diagonal_mean((measure - jax.lax.stop_gradient(target)) ** 2)
+    error = measure - jax.lax.stop_gradient(target)[None]
+    off = losses.off_diagonal_mean(error**2)
     on = losses.diagonal_mean(measure)
     terms = {"encoder/off_diagonal": jnp.mean(off), "encoder/diagonal": jnp.mean(on)}
     return jnp.sum(0.5 * off - on), terms

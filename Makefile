@@ -1,0 +1,40 @@
+# setup, run, test, lint, bench: the words a person and CI use. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CONFIG ?= configs/cheetah_fb_btd.py
+
+.PHONY: setup run test lint format bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is too old: Python 3.11 or newer is needed (make PYTHON=python3.12 ...)"; exit 2; }
+	@echo "setup: installing the pinned packages into $(VENV) (once, and when the pins change; a few minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+	@echo "setup: done"
+
+run: $(READY)
+	$(BIN)/python -m experiments.run --config=$(CONFIG) $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m experiments.bench $(NAME) $(ARGS)
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,41 @@
+"""Strict JAX for every test: no silent rank promotion; small shared data."""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import numpy as np
+import pytest
+
+from zsrl_jax.data import Dataset
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(autouse=True)
+def strict_jax():
+    with jax.numpy_rank_promotion("raise"):
+        yield
+
+
+def counter_dataset(lengths, obs_dim=3, action_dim=2) -> Dataset:
+    """Episodes whose values tell where they stand: obs = 1000 episode + row, action = -(the same)."""
+    rows = max(lengths) + 1
+    place = 1000.0 * np.arange(len(lengths))[:, None] + np.arange(rows)[None]
+    obs = np.repeat(place[..., None], obs_dim, axis=-1).astype(np.float32)
+    action = -np.repeat(place[:, :-1, None], action_dim, axis=-1).astype(np.float32)
+    discount = np.ones(action.shape[:2], np.float32)
+    return Dataset(obs, action, discount, np.asarray(lengths, np.int32))
+
+
+@pytest.fixture
+def noise_dataset() -> Dataset:
+    """Three episodes of noise with 20 steps each."""
+    draw = np.random.default_rng(0)
+    return Dataset(
+        draw.normal(size=(3, 21, 4)).astype(np.float32),
+        draw.uniform(-1, 1, (3, 20, 2)).astype(np.float32),
+        np.ones((3, 20), np.float32),
+        np.full(3, 20, np.int32),
+    )

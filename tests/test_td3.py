@@ -1,0 +1,125 @@
+"""The policy's equations by hand, its batches, and a problem where z decides the best action."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from configs import base
+from zsrl_jax import td3
+from zsrl_jax.data import Dataset, fit_normalizer, to_device
+from zsrl_jax.loop import make_loop
+from zsrl_jax.tasks import SAMPLERS, Uniform
+from zsrl_jax.types import Spec
+
+
+def test_target_takes_the_smaller_critic():
+    next_q = jnp.array([[1.0, 5.0], [2.0, 3.0]])
+    target = td3.td_target(jnp.array([10.0, 20.0]), jnp.array([0.5, 0.0]), next_q)
+    np.testing.assert_allclose(target, [10.5, 20.0])
+
+
+def test_critic_loss_by_hand():
+    assert td3.critic_loss(jnp.array([[1.0, 2.0], [3.0, 4.0]]), jnp.array([0.0, 0.0])) == 2.5 + 12.5
+
+
+def test_actor_loss_by_hand():
+    q = jnp.array([[1.0, 4.0], [2.0, -3.0]])  # min: 1, -3; mean |q|: 2.5
+    action, data = jnp.zeros((2, 1)), jnp.array([[1.0], [3.0]])
+    assert td3.actor_loss(q, action, data, 0.0) == 1.0
+    assert td3.actor_loss(q, action, data, 0.2) == pytest.approx(1.0 / 2.5 + 0.2 * 5.0)
+
+
+def test_heads():
+    psi = jnp.array([[[1.0, 2.0]], [[3.0, 4.0]]])
+    z = jnp.array([[10.0, 1.0]])
+    np.testing.assert_allclose(td3.q_value(psi, z, "successor"), [[12.0], [34.0]])
+    np.testing.assert_allclose(td3.q_value(psi, z, "scalar"), [[1.0], [3.0]])
+
+
+def test_no_gradient_into_target_or_reward():
+    def loss(q, reward, next_q):
+        return td3.critic_loss(q, td3.td_target(reward, jnp.ones(2), next_q))
+
+    args = jnp.ones((2, 2)), jnp.ones(2), jnp.zeros((2, 2))
+    gradient = jax.grad(loss, argnums=(0, 1, 2))(*args)
+    assert [bool(np.any(g)) for g in gradient] == [False, False, False]  # q equals the target
+    gradient = jax.grad(loss, argnums=(0, 1, 2))(jnp.zeros((2, 2)), *args[1:])
+    assert [bool(np.any(g)) for g in gradient] == [True, False, False]
+
+
+def tiny(**fields):
+    config = base.get_config("cheetah", "fb", "uniform").policy
+    config.update({"width": 32, "num_tasks": 4, "per_task": 8} | fields)
+    return config
+
+
+def policy_data(dataset, dim=3, table=True):
+    store = to_device(dataset, fit_normalizer(dataset, "none"))
+    weight = jnp.asarray(np.random.default_rng(0).normal(size=(dataset.spec.obs_dim, dim)), jnp.float32)
+    phi = store.obs @ weight if table else None
+    tasks = Uniform(jnp.asarray(dim**0.5), jnp.zeros(dim))
+    return td3.PolicyData(store, phi, weight, jnp.arange(float(dim)), tasks)
+
+
+def test_batch_holds_tasks_times_transitions_and_rewards_the_state_reached(noise_dataset):
+    config = tiny()
+    sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
+    data = policy_data(noise_dataset)
+    batch = sample(jax.random.key(0), data)
+    z = np.asarray(batch.z).reshape(4, 8, 3)
+    np.testing.assert_array_equal(z, np.repeat(z[:, :1], 8, axis=1))
+    assert len(np.unique(z[:, 0, 0])) == 4
+    reached = np.asarray(batch.transition.next_obs @ data.encoder) - np.arange(3.0)
+    np.testing.assert_allclose(batch.reward, np.sum(reached * batch.z, axis=1), rtol=1e-4, atol=1e-5)
+
+
+def test_features_by_table_and_on_the_fly_are_the_same(noise_dataset):
+    sample = td3.make_sample(tiny(), lambda w, obs: obs @ w, SAMPLERS["uniform"])
+    one, other = (
+        sample(jax.random.key(0), policy_data(noise_dataset, table=table)) for table in (True, False)
+    )
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_policy_delay_holds_the_actor_still_between_its_turns(noise_dataset):
+    config = tiny(policy_delay=2)
+    sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
+    policy = td3.make(config, noise_dataset.spec, 3, sample)
+    state = policy.init(jax.random.key(0))
+    batch = sample(jax.random.key(1), policy_data(noise_dataset))
+    moved = []
+    for step in range(4):
+        new, _ = policy.update(state, batch, jax.random.key(2), step)
+        pairs = zip(jax.tree.leaves(new.params["actor"]), jax.tree.leaves(state.params["actor"]), strict=True)
+        moved.append(any(bool(np.any(a != b)) for a, b in pairs))
+        state = new
+    assert moved == [True, False, True, False]
+
+
+@pytest.mark.parametrize("head", ["successor", "scalar"])
+def test_probe_two_states_where_z_fixes_the_best_action(head):
+    """The sign of the action is the next state; phi(s) = (s, 1): z_0 > 0 wants +, z_0 < 0 wants -."""
+    draw = np.random.default_rng(0)
+    action = draw.uniform(-1, 1, (8, 50, 1)).astype(np.float32)
+    obs = np.zeros((8, 51, 1), np.float32)
+    obs[:, 1:] = np.sign(action)
+    dataset = Dataset(obs, action, np.ones((8, 50), np.float32), np.full(8, 50, np.int32))
+    config = tiny(learning_rate=1e-3, discount=0.5, head=head, num_tasks=16)
+    phi = lambda params, obs: jnp.concatenate([obs, jnp.ones_like(obs)], axis=-1)  # noqa: E731
+    sample = td3.make_sample(config, phi, SAMPLERS["uniform"])
+    policy = td3.make(config, Spec(1, 1), 2, sample)
+    store = to_device(dataset, fit_normalizer(dataset, "none"))
+    tasks = Uniform(jnp.asarray(2**0.5), jnp.zeros(2))
+    data = td3.PolicyData(store, None, None, jnp.zeros(2), tasks)
+    loop = jax.jit(make_loop(policy.sample, policy.update, 600))
+    state, metrics = loop(policy.init(jax.random.key(0)), jax.random.key(1), data, 0)
+    angle = np.array([0.3, 0.8, -0.3, -0.8])  # away from z_0 = 0
+    z = 2**0.5 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    z = np.concatenate([z, z * [-1, 1]]).astype(np.float32)
+    for state_value in (-1.0, 1.0):
+        obs = np.full((8, 1), state_value, np.float32)
+        chosen = np.asarray(policy.act(state.params, obs, z))[:, 0]
+        np.testing.assert_array_equal(np.sign(chosen), np.sign(z[:, 0]))
+    assert np.isfinite(float(metrics["policy/critic_loss"]))
