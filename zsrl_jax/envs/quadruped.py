@@ -131,5 +131,5 @@ DOMAIN = Domain(
         "run": _moving(RUN_SPEED),
         "jump": jump,
     },
-    camera="x",
+    camera="y",
 )

@@ -1,0 +1,108 @@
+"""One foreign environment behind one face: dm_env.Environment or Gymnasium, told by what it has.
+
+    reset(seed) -> obs [O];   step(action in [-1, 1]) -> obs [O], reward, ended
+
+Neither library is imported here, so neither has to be installed for the other. Observations that
+are dictionaries are flattened in their own order, as dm_control's are; actions are scaled to the
+environment's bounds.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zsrl_jax.errors import DataError
+
+Factory = Callable[..., Any]
+
+
+class Adapter(NamedTuple):
+    """An environment's functions in the face above, and the sizes of its arrays."""
+
+    reset: Callable[[int], np.ndarray]
+    step: Callable[[np.ndarray], tuple[np.ndarray, float, bool]]
+    obs_dim: int
+    action_dim: int
+
+
+def adapt(factory: Factory) -> Adapter:
+    """Build an environment and put it behind the face."""
+    env = factory(**({"seed": 0} if _takes_seed(factory) else {}))
+    if hasattr(env, "action_spec") and hasattr(env, "observation_spec"):
+        return _from_dm_env(env, factory)
+    if hasattr(env, "action_space") and hasattr(env, "reset"):
+        return _from_gymnasium(env)
+    raise DataError(
+        f"{type(env).__name__} is no environment: expected a factory of a dm_env.Environment "
+        "(action_spec) or of a Gymnasium environment (action_space)"
+    )
+
+
+def _from_dm_env(env: Any, factory: Factory) -> Adapter:
+    low, high = _bounds(env.action_spec(), "minimum", "maximum")
+    current = [env]
+
+    def reset(seed: int) -> np.ndarray:
+        if _takes_seed(factory):
+            current[0] = factory(seed=seed)
+        else:
+            _random_state(env).seed(seed)
+        return flatten(current[0].reset().observation)
+
+    def step(action: np.ndarray) -> tuple[np.ndarray, float, bool]:
+        reached = current[0].step(low + (high - low) / 2 * (action + 1))
+        return flatten(reached.observation), float(reached.reward or 0.0), bool(reached.last())
+
+    return Adapter(reset, step, flatten(env.reset().observation).size, low.size)
+
+
+def _from_gymnasium(env: Any) -> Adapter:
+    low, high = _bounds(env.action_space, "low", "high")
+
+    def step(action: np.ndarray) -> tuple[np.ndarray, float, bool]:
+        native = (low + (high - low) / 2 * (action + 1)).astype(env.action_space.dtype)
+        obs, reward, terminated, truncated, _ = env.step(native)
+        return flatten(obs), float(reward), bool(terminated or truncated)
+
+    def reset(seed: int) -> np.ndarray:
+        return flatten(env.reset(seed=int(seed))[0])
+
+    return Adapter(reset, step, reset(0).size, low.size)
+
+
+def flatten(observation: Any) -> np.ndarray:
+    """Return an observation, or a dictionary of them in its own order, as one vector."""
+    if isinstance(observation, Mapping):
+        return np.concatenate([flatten(value) for value in observation.values()])
+    return np.ravel(np.asarray(observation, np.float64))
+
+
+def _bounds(space: Any, low: str, high: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of a continuous action."""
+    if not (hasattr(space, low) and hasattr(space, high)):
+        raise DataError(f"action {space}: expected a bounded continuous action")
+    shape = space.shape
+    lowest, highest = (
+        np.broadcast_to(np.asarray(getattr(space, name), np.float64), shape) for name in (low, high)
+    )
+    if len(shape) != 1 or not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
+        raise DataError(f"action {space}: expected one axis with finite bounds")
+    return lowest, highest
+
+
+def _takes_seed(factory: Factory) -> bool:
+    return "seed" in inspect.signature(factory).parameters
+
+
+def _random_state(env: Any) -> Any:
+    """Return what dm_control draws an episode's start from (suite: task.random; composer's own)."""
+    found = getattr(getattr(env, "task", None), "random", None) or getattr(
+        env, "random_state", None
+    )
+    if not isinstance(found, np.random.RandomState):
+        raise DataError(
+            f"{type(env).__name__} cannot be seeded: give its factory a parameter 'seed'"
+        )
+    return found

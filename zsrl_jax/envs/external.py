@@ -1,0 +1,212 @@
+"""Any environment, a copy a lane, stepped in processes: the slow path with `Simulator`'s face.
+
+    returns = sum_t r_t until the episode ends;  r = the environment's, or your own function of obs
+
+The factory is called in the processes, so it must be importable by them (a function of a module,
+or functools.partial of one); num_processes=0 steps in this process and takes any factory.
+"""
+
+import multiprocessing
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from zsrl_jax.envs.adapter import Adapter, Factory, adapt
+from zsrl_jax.errors import DataError, ZsrlError
+
+Rewarder = Callable[[np.ndarray], Any]
+
+
+class External:
+    """num_envs copies of a dm_env or Gymnasium environment; close it, or use it in a `with`.
+
+    reward: your own reward, a function of the observations reached [N, O] -> [N]; without it the
+    environment's own. Once an episode has ended its lane stands still and earns nothing.
+    """
+
+    def __init__(
+        self,
+        factory: Factory,
+        num_envs: int,
+        num_processes: int | None = None,
+        reward: Rewarder | None = None,
+    ):
+        self.num_envs, self._rewarder = num_envs, reward
+        wanted = (os.cpu_count() or 1) if num_processes is None else num_processes
+        self._lanes = [x for x in np.array_split(np.arange(num_envs), max(wanted, 1)) if len(x)]
+        if wanted == 0:
+            self._workers: list[Any] = [_Local(factory, num_envs)]
+        else:
+            blob = _packed(factory)
+            self._workers = [_Remote(blob, len(lanes)) for lanes in self._lanes]
+        self.obs_dim, self.action_dim = self._gather([("sizes", None)] * len(self._workers))[0]
+        self._clear()
+
+    def _clear(self) -> None:
+        self._ended = np.zeros(self.num_envs, bool)
+        self._blown = np.zeros(self.num_envs, bool)
+        self._reward = np.zeros(self.num_envs)
+
+    def reset(self, seeds: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Start an episode in each environment from its own seed; return obs [N, O]."""
+        seeds = np.asarray(seeds)
+        if seeds.shape != (self.num_envs,):
+            raise DataError(f"seeds {seeds.shape}: expected one for each of {self.num_envs} envs")
+        self._clear()
+        return np.concatenate(self._gather([("reset", seeds[lanes]) for lanes in self._lanes]))
+
+    def step(self, action: np.ndarray) -> np.ndarray:
+        """Apply actions [N, A] in [-1, 1]; return obs [N, O]."""
+        action = np.asarray(action, np.float64)
+        if action.shape != (self.num_envs, self.action_dim):
+            raise DataError(f"action {action.shape}: expected {(self.num_envs, self.action_dim)}")
+        answers = self._gather([("step", action[lanes]) for lanes in self._lanes])
+        obs, reward, ended = (np.concatenate(part) for part in zip(*answers, strict=True))
+        if self._rewarder is not None:
+            reward = np.asarray(self._rewarder(obs), np.float64)
+            if reward.shape != (self.num_envs,):
+                raise DataError(f"reward {reward.shape} of obs {obs.shape}: expected one a row")
+        self._reward = np.where(self._ended, 0.0, reward)
+        self._blown |= ~np.isfinite(obs).all(axis=1)
+        self._ended |= ended
+        return obs
+
+    def reward(self) -> np.ndarray:
+        """Return the reward [N] of the last step; 0 where the episode had ended before it."""
+        return self._reward
+
+    def ended(self) -> np.ndarray:
+        """Return [N]: whether the episode is over."""
+        return self._ended.copy()
+
+    def blown(self) -> np.ndarray:
+        """Return [N]: whether this episode has shown an observation that is not finite."""
+        return self._blown.copy()
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.close()
+
+    def __enter__(self) -> "External":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _gather(self, calls: Sequence[tuple[str, Any]]) -> list[Any]:
+        for worker, call in zip(self._workers, calls, strict=True):
+            worker.send(call)
+        return [worker.receive() for worker in self._workers]
+
+
+def play(
+    env: External,
+    act: Callable[[np.ndarray], Any],
+    seeds: Sequence[int],
+    max_steps: int = 1000,
+    progress: bool = True,
+) -> np.ndarray:
+    """Play an episode from each seed with act(obs [N, O]) -> action [N, A]; return returns [N]."""
+    obs, returns = env.reset(seeds), np.zeros(env.num_envs)
+    for _ in tqdm(range(max_steps), "evaluate", unit="step", disable=not progress):
+        obs = env.step(np.asarray(act(obs)))
+        returns += env.reward()
+        if env.ended().all():
+            break
+    return returns
+
+
+class _Local:
+    """Some environments in this process."""
+
+    def __init__(self, factory: Factory, count: int):
+        self._envs: list[Adapter] = [adapt(factory) for _ in range(count)]
+        self._last = [np.zeros(env.obs_dim) for env in self._envs]
+        self._over = [False] * count
+
+    def send(self, call: tuple[str, Any]) -> None:
+        name, given = call
+        self._answer = getattr(self, f"_{name}")(given)
+
+    def receive(self) -> Any:
+        return self._answer
+
+    def close(self) -> None:
+        self._envs = []
+
+    def _sizes(self, _: None) -> tuple[int, int]:
+        return self._envs[0].obs_dim, self._envs[0].action_dim
+
+    def _reset(self, seeds: np.ndarray) -> np.ndarray:
+        self._last = [env.reset(int(seed)) for env, seed in zip(self._envs, seeds, strict=True)]
+        self._over = [False] * len(seeds)
+        return np.stack(self._last)
+
+    def _step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        reward = np.zeros(len(action))
+        for i, env in enumerate(self._envs):
+            if not self._over[i]:
+                self._last[i], reward[i], self._over[i] = env.step(action[i])
+        return np.stack(self._last), reward, np.array(self._over)
+
+
+class _Remote:
+    """Some environments in a process of their own."""
+
+    def __init__(self, blob: bytes, count: int):
+        # spawned, not forked: a fork of a process with JAX's threads can hang
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, blob, count), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def send(self, call: tuple[str, Any]) -> None:
+        self._pipe.send(call)
+
+    def receive(self) -> Any:
+        try:
+            worked, answer = self._pipe.recv()
+        except EOFError:
+            raise ZsrlError("a process of environments died: run with num_processes=0") from None
+        if not worked:
+            raise ZsrlError(f"an environment failed: {answer}")
+        return answer
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.join(timeout=5)
+        if self._process.is_alive():
+            self._process.terminate()
+
+
+def _serve(pipe: Connection, blob: bytes, count: int) -> None:
+    """Answer calls until the other end is closed."""
+    local: _Local | None = None
+    while True:
+        try:
+            call = pipe.recv()
+        except EOFError:
+            return
+        try:
+            local = local or _Local(pickle.loads(blob), count)
+            local.send(call)
+            pipe.send((True, local.receive()))
+        except Exception as error:
+            pipe.send((False, f"{type(error).__name__}: {error}"))
+
+
+def _packed(factory: Factory) -> bytes:
+    try:
+        return pickle.dumps(factory)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
+            "module, or num_processes=0"
+        ) from None
