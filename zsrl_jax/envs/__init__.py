@@ -1,17 +1,30 @@
-"""Domains and tasks; batched simulation; reward relabelling."""
+"""Domains and tasks; batched simulation; reward relabelling; pictures; foreign environments.
+
+`zsrl_jax.envs.suite` holds the twelve tasks as dm_control environments and is imported only by
+those who want it, since dm_control loads a GL library. Nothing here does so before it draws.
+"""
 
 from zsrl_jax.envs.domain import Domain, Quantities
+from zsrl_jax.envs.external import External, play
+from zsrl_jax.envs.measuring import measure
 from zsrl_jax.envs.relabelling import quantities, relabel
+from zsrl_jax.envs.render import render, render_physics, rollout
 from zsrl_jax.envs.simulator import Simulator
 from zsrl_jax.envs.table import DOMAINS, find_domain, find_task
 
 __all__ = [
     "DOMAINS",
     "Domain",
+    "External",
     "Quantities",
     "Simulator",
     "find_domain",
     "find_task",
+    "measure",
+    "play",
     "quantities",
     "relabel",
+    "render",
+    "render_physics",
+    "rollout",
 ]
