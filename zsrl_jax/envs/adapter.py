@@ -93,7 +93,10 @@ def _bounds(space: Any, low: str, high: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _takes_seed(factory: Factory) -> bool:
-    return "seed" in inspect.signature(factory).parameters
+    try:
+        return "seed" in inspect.signature(factory).parameters
+    except ValueError:  # a builtin without a signature
+        return False
 
 
 def _random_state(env: Any) -> Any:

@@ -6,18 +6,16 @@ The factory is called in the processes, so it must be importable by them (a func
 or functools.partial of one); num_processes=0 steps in this process and takes any factory.
 """
 
-import multiprocessing
 import os
-import pickle
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from zsrl_jax.envs.adapter import Adapter, Factory, adapt
-from zsrl_jax.errors import DataError, ZsrlError
+from zsrl_jax.envs.adapter import Factory
+from zsrl_jax.envs.lanes import Local, Remote, packed
+from zsrl_jax.errors import DataError
 
 Rewarder = Callable[[np.ndarray], Any]
 
@@ -40,10 +38,10 @@ class External:
         wanted = (os.cpu_count() or 1) if num_processes is None else num_processes
         self._lanes = [x for x in np.array_split(np.arange(num_envs), max(wanted, 1)) if len(x)]
         if wanted == 0:
-            self._workers: list[Any] = [_Local(factory, num_envs)]
+            self._workers: list[Any] = [Local(factory, num_envs)]
         else:
-            blob = _packed(factory)
-            self._workers = [_Remote(blob, len(lanes)) for lanes in self._lanes]
+            blob = packed(factory)
+            self._workers = [Remote(blob, len(lanes)) for lanes in self._lanes]
         self.obs_dim, self.action_dim = self._gather([("sizes", None)] * len(self._workers))[0]
         self._clear()
 
@@ -120,93 +118,3 @@ def play(
         if env.ended().all():
             break
     return returns
-
-
-class _Local:
-    """Some environments in this process."""
-
-    def __init__(self, factory: Factory, count: int):
-        self._envs: list[Adapter] = [adapt(factory) for _ in range(count)]
-        self._last = [np.zeros(env.obs_dim) for env in self._envs]
-        self._over = [False] * count
-
-    def send(self, call: tuple[str, Any]) -> None:
-        name, given = call
-        self._answer = getattr(self, f"_{name}")(given)
-
-    def receive(self) -> Any:
-        return self._answer
-
-    def close(self) -> None:
-        self._envs = []
-
-    def _sizes(self, _: None) -> tuple[int, int]:
-        return self._envs[0].obs_dim, self._envs[0].action_dim
-
-    def _reset(self, seeds: np.ndarray) -> np.ndarray:
-        self._last = [env.reset(int(seed)) for env, seed in zip(self._envs, seeds, strict=True)]
-        self._over = [False] * len(seeds)
-        return np.stack(self._last)
-
-    def _step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        reward = np.zeros(len(action))
-        for i, env in enumerate(self._envs):
-            if not self._over[i]:
-                self._last[i], reward[i], self._over[i] = env.step(action[i])
-        return np.stack(self._last), reward, np.array(self._over)
-
-
-class _Remote:
-    """Some environments in a process of their own."""
-
-    def __init__(self, blob: bytes, count: int):
-        # spawned, not forked: a fork of a process with JAX's threads can hang
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, blob, count), daemon=True)
-        self._process.start()
-        theirs.close()
-
-    def send(self, call: tuple[str, Any]) -> None:
-        self._pipe.send(call)
-
-    def receive(self) -> Any:
-        try:
-            worked, answer = self._pipe.recv()
-        except EOFError:
-            raise ZsrlError("a process of environments died: run with num_processes=0") from None
-        if not worked:
-            raise ZsrlError(f"an environment failed: {answer}")
-        return answer
-
-    def close(self) -> None:
-        self._pipe.close()
-        self._process.join(timeout=5)
-        if self._process.is_alive():
-            self._process.terminate()
-
-
-def _serve(pipe: Connection, blob: bytes, count: int) -> None:
-    """Answer calls until the other end is closed."""
-    local: _Local | None = None
-    while True:
-        try:
-            call = pipe.recv()
-        except EOFError:
-            return
-        try:
-            local = local or _Local(pickle.loads(blob), count)
-            local.send(call)
-            pipe.send((True, local.receive()))
-        except Exception as error:
-            pipe.send((False, f"{type(error).__name__}: {error}"))
-
-
-def _packed(factory: Factory) -> bytes:
-    try:
-        return pickle.dumps(factory)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
-            "module, or num_processes=0"
-        ) from None

@@ -1,0 +1,108 @@
+"""Copies of an environment, here or in a process of their own: send a call, receive the answer."""
+
+import multiprocessing
+import pickle
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from zsrl_jax.envs.adapter import Adapter, Factory, adapt
+from zsrl_jax.errors import DataError, ZsrlError
+
+
+class Local:
+    """Some environments in this process."""
+
+    def __init__(self, factory: Factory, count: int):
+        self._envs: list[Adapter] = [adapt(factory) for _ in range(count)]
+        self._last = [np.zeros(env.obs_dim) for env in self._envs]
+        self._over = [False] * count
+
+    def send(self, call: tuple[str, Any]) -> None:
+        """Start a call: (name, argument)."""
+        name, given = call
+        self._answer = getattr(self, f"_{name}")(given)
+
+    def receive(self) -> Any:
+        """Return the answer of the last call."""
+        return self._answer
+
+    def close(self) -> None:
+        """End."""
+        self._envs = []
+
+    def _sizes(self, _: None) -> tuple[int, int]:
+        return self._envs[0].obs_dim, self._envs[0].action_dim
+
+    def _reset(self, seeds: np.ndarray) -> np.ndarray:
+        self._last = [env.reset(int(seed)) for env, seed in zip(self._envs, seeds, strict=True)]
+        self._over = [False] * len(seeds)
+        return np.stack(self._last)
+
+    def _step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        reward = np.zeros(len(action))
+        for i, env in enumerate(self._envs):
+            if not self._over[i]:
+                self._last[i], reward[i], self._over[i] = env.step(action[i])
+        return np.stack(self._last), reward, np.array(self._over)
+
+
+class Remote:
+    """Some environments in a process of their own."""
+
+    def __init__(self, blob: bytes, count: int):
+        # spawned, not forked: a fork of a process with JAX's threads can hang
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, blob, count), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def send(self, call: tuple[str, Any]) -> None:
+        """Start a call: (name, argument)."""
+        self._pipe.send(call)
+
+    def receive(self) -> Any:
+        """Return the answer of the last call."""
+        try:
+            worked, answer = self._pipe.recv()
+        except EOFError:
+            raise ZsrlError("a process of environments died: run with num_processes=0") from None
+        if not worked:
+            raise ZsrlError(f"an environment failed: {answer}")
+        return answer
+
+    def close(self) -> None:
+        """End."""
+        self._pipe.close()
+        self._process.join(timeout=5)
+        if self._process.is_alive():
+            self._process.terminate()
+
+
+def _serve(pipe: Connection, blob: bytes, count: int) -> None:
+    """Answer calls until the other end is closed."""
+    local: Local | None = None
+    while True:
+        try:
+            call = pipe.recv()
+        except EOFError:
+            return
+        try:
+            local = local or Local(pickle.loads(blob), count)
+            local.send(call)
+            pipe.send((True, local.receive()))
+        except Exception as error:
+            pipe.send((False, f"{type(error).__name__}: {error}"))
+
+
+def packed(factory: Factory) -> bytes:
+    """Pickle a factory, or tell what to do instead."""
+    try:
+        return pickle.dumps(factory)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
+            "module, or num_processes=0"
+        ) from None
