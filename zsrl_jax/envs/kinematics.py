@@ -1,19 +1,19 @@
 """Positions, velocities and momenta of a model's bodies, in closed form and in JAX.
 
     x_b = x_p + R_p o_b + d(q),   v_b = v_p + w_p x (x_b - x_p) + J_b qd
-    c = sum m_b x_b / M,          L = sum [(x_b - c) x m_b (v_b - c') + R_b I_b R_b^T w_b]
+    c = sum m_b x_b / M,          L = sum [m_b x_b x v_b + R_b I_b R_b^T w_b] - M c x c'
 
 The tree is walked once in Python; masses, offsets and inertias come from the MuJoCo model.
 Scalars that are known while tracing stay Python floats, and products with 0 and 1 are dropped,
 so a planar model costs planar arithmetic though the code is three-dimensional. Positions and
 velocities are kept relative to each tree's root, whose `shift` and `drift` are added last: far
-from the origin float32 would otherwise lose the digits that rewards are made of.
+from the origin float32 would otherwise lose the digits that rewards are made of. Arrays of numpy
+are taken as well as JAX's, and stay numpy's.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -100,7 +100,8 @@ def compose(left: Matrix, right: Matrix) -> Matrix:
 
 def turn(axis: Vector, angle: Scalar) -> Matrix:
     """Return the rotation by an angle about a constant unit axis (Rodrigues)."""
-    c, s = jnp.cos(angle), jnp.sin(angle)
+    module = namespace(angle)
+    c, s = module.cos(angle), module.sin(angle)
 
     def entry(i: int, j: int) -> Scalar:
         if i == j:
@@ -129,9 +130,17 @@ def constant(values: np.ndarray) -> Vector:
     return (x, y, z)
 
 
-def stack(u: Vector, like: jax.Array) -> jax.Array:
+def stack(u: Vector, like: Any) -> Any:
     """Return a vector as an array whose last axis is 3."""
-    return jnp.stack([jnp.broadcast_to(jnp.asarray(x, like.dtype), like.shape) for x in u], -1)
+    module = namespace(like)
+    return module.stack(
+        [module.broadcast_to(module.asarray(x, like.dtype), like.shape) for x in u], -1
+    )
+
+
+def namespace(x: Any) -> Any:
+    """Return numpy for its arrays, else jax.numpy."""
+    return np if isinstance(x, np.ndarray) else jnp
 
 
 def center_of_mass(bodies: Sequence[Body]) -> Vector:
@@ -146,13 +155,14 @@ def center_velocity(bodies: Sequence[Body]) -> Vector:
 
 def angular_momentum(bodies: Sequence[Body]) -> Vector:
     """Return the angular momentum of bodies of one tree about their centre of mass."""
-    center = _mean(bodies, [b.center for b in bodies])
-    velocity = _mean(bodies, [b.center_velocity for b in bodies])
-    orbits = [
-        scale(b.mass, cross(subtract(b.center, center), subtract(b.center_velocity, velocity)))
-        for b in bodies
-    ]
-    return add(*orbits, *(b.momentum for b in bodies))
+    first = bodies[0]
+    places = [subtract(b.center, first.center) for b in bodies]
+    speeds = [subtract(b.center_velocity, first.center_velocity) for b in bodies]
+    orbits = [scale(b.mass, cross(x, v)) for b, x, v in zip(bodies, places, speeds, strict=True)]
+    # sum m x x v - M c x c', not sum m (x - c) x (v - c'): XLA would compute c anew for each body
+    total = sum(b.mass for b in bodies)
+    whole = scale(-total, cross(_mean(bodies, places), _mean(bodies, speeds)))
+    return add(*orbits, whole, *(b.momentum for b in bodies))
 
 
 def _mean(bodies: Sequence[Body], values: Sequence[Vector]) -> Vector:

@@ -1,11 +1,12 @@
 """Rewards and named quantities of stored states, in closed form: r = R(qpos, qvel, act).
 
-Arrays of JAX are computed where they are, also inside jit. Arrays of numpy go through a jitted
-program in pieces of a few fixed sizes (one compilation each, bounded memory) in their own
-precision: float64 states are computed in float64.
+Arrays of JAX are computed where they are, also inside jit. Arrays of numpy keep their precision
+(float64 states are computed in float64) and go in pieces, which bounds the memory: rewards through
+a jitted program of a few fixed sizes, quantities, which are many at once, in numpy itself.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,8 @@ def relabel(domain: str | Domain, task: str | Callable[[Any], Any], physics: Any
     """Return the reward [...] of states [..., P], for a task's name or a function of physics."""
     physics = _checked(domain, physics)
     if isinstance(task, str):
-        return _apply(find_task(domain, task), physics)
+        function = find_task(domain, task)
+        return function(physics) if isinstance(physics, jax.Array) else _jitted(function, physics)
     reward = task(physics)
     module = jnp if isinstance(physics, jax.Array) else np
     reward = module.asarray(reward, physics.dtype)
@@ -37,7 +39,8 @@ def relabel(domain: str | Domain, task: str | Callable[[Any], Any], physics: Any
 
 def quantities(domain: str | Domain, physics: Any) -> Any:
     """Return the named quantities of states [..., P]: speed, height, uprightness, ..."""
-    return _apply(find_domain(domain).quantities, _checked(domain, physics))
+    function, physics = find_domain(domain).quantities, _checked(domain, physics)
+    return function(physics) if isinstance(physics, jax.Array) else _pieces(function, physics)
 
 
 def _checked(domain: str | Domain, physics: Any) -> Any:
@@ -52,25 +55,29 @@ def _checked(domain: str | Domain, physics: Any) -> Any:
     return physics
 
 
-def _apply(function: Callable[[Any], Any], physics: Any) -> Any:
-    """Compute a pytree of arrays [..., k] of states [..., P]."""
-    if isinstance(physics, jax.Array):
-        return function(physics)
-    flat = physics.reshape(-1, physics.shape[-1])
-    size = min(LARGEST, max(SMALLEST, 1 << max(len(flat) - 1, 0).bit_length()))
+def _jitted(function: Callable[[Any], Any], physics: np.ndarray) -> np.ndarray:
+    """Compute a function of states [..., P] by a program of one of a few fixed sizes."""
+    count = math.prod(physics.shape[:-1])
+    size = min(LARGEST, max(SMALLEST, 1 << max(count - 1, 0).bit_length()))
+    program = _compiled(function)
+
+    def run(states: np.ndarray) -> np.ndarray:
+        if len(states) == size:
+            return np.asarray(program(states))
+        padded = np.zeros((size, states.shape[1]), states.dtype)
+        padded[: len(states)] = states
+        return np.asarray(program(padded))[: len(states)]
+
     with jax.enable_x64(physics.dtype == np.float64):
-        pieces = [
-            _piece(function, flat[i : i + size], size) for i in range(0, max(len(flat), 1), size)
-        ]
-        joined = jax.tree.map(lambda *xs: np.concatenate([np.asarray(x) for x in xs]), *pieces)
-    return jax.tree.map(lambda x: x[: len(flat)].reshape(physics.shape[:-1] + x.shape[1:]), joined)
+        return _pieces(run, physics)
 
 
-def _piece(function: Callable[[Any], Any], states: np.ndarray, size: int) -> Any:
-    if len(states) < size:
-        filler = np.zeros((size - len(states), states.shape[1]), states.dtype)
-        states = np.concatenate([states, filler])
-    return _compiled(function)(states)
+def _pieces(function: Callable[[Any], Any], physics: np.ndarray) -> Any:
+    """Apply a function of states [n, P] to states [..., P], piece by piece."""
+    flat = physics.reshape(-1, physics.shape[-1])
+    pieces = [function(flat[i : i + LARGEST]) for i in range(0, max(len(flat), 1), LARGEST)]
+    shape = physics.shape[:-1]
+    return jax.tree.map(lambda *xs: np.concatenate(xs).reshape(shape + xs[0].shape[1:]), *pieces)
 
 
 @functools.cache
