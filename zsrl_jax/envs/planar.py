@@ -1,4 +1,4 @@
-"""Named quantities of the planar bodies (cheetah, walker), whose root body is their torso.
+"""What planar bodies (cheetah, walker) share: named quantities, and how their joints are drawn.
 
 speed = x-velocity of the centre of mass; height = z of the torso; uprightness = R_zz of the torso.
 """
@@ -26,3 +26,14 @@ def quantities(model: mujoco.MjModel, physics: jax.Array, root: str = "torso") -
         joint_angle=physics[..., model.jnt_qposadr[limited]],
         joint_speed=physics[..., model.nq + model.jnt_dofadr[limited]],
     )
+
+
+def randomize_joints(
+    model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomState
+) -> None:
+    """Draw limited joints within their limits and free hinges anywhere, as dm_control does."""
+    for j in range(model.njnt):
+        if model.jnt_limited[j]:
+            data.qpos[j] = random.uniform(*model.jnt_range[j])
+        elif model.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE:
+            data.qpos[j] = random.uniform(-np.pi, np.pi)

@@ -22,15 +22,6 @@ def model() -> mujoco.MjModel:
     return suite_model("walker.xml")
 
 
-def start(model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomState) -> None:
-    """Draw limited joints within their limits and free hinges anywhere, as dm_control does."""
-    for j in range(model.njnt):
-        if model.jnt_limited[j]:
-            data.qpos[j] = random.uniform(*model.jnt_range[j])
-        elif model.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE:
-            data.qpos[j] = random.uniform(-np.pi, np.pi)
-
-
 def observe(data: Batch) -> np.ndarray:
     """Return the planar orientation of each body, the torso's height, and velocities."""
     orientation = data.xmat[:, 1:, [0, 2]].reshape(len(data.qvel), -1)
@@ -74,7 +65,7 @@ DOMAIN = Domain(
     physics_dim=18,
     substeps=10,
     model=model,
-    start=start,
+    start=planar.randomize_joints,
     observe=observe,
     quantities=quantities,
     tasks={
