@@ -1,12 +1,32 @@
-"""Gaussian mixtures by maximum likelihood, on the device: `fit`, `Mixture`, `Trace`.
+"""Gaussian mixtures by maximum likelihood, on the device.
 
     p(x) = sum_k w_k N(x | mu_k, Sigma_k)
 
-Reading order: moments, full, mixture, start, em, fitting.
+    mixture, trace = gmm.fit(key, x, num_components=20)
+    mixture.sample(key, n), mixture.log_prob(x), mixture.bic(x), mixture.distribution()
+
+Reading order: moments, then the covariance types (full, diag, tied, low_rank), mixture, start, em,
+check, fitting; convert stands beside them.
 """
 
+from zsrl_jax.gmm.convert import from_sklearn, to_sklearn
+from zsrl_jax.gmm.diag import Diag, Spherical
 from zsrl_jax.gmm.em import Trace
 from zsrl_jax.gmm.fitting import fit
+from zsrl_jax.gmm.full import Full
+from zsrl_jax.gmm.low_rank import LowRank
 from zsrl_jax.gmm.mixture import Mixture
+from zsrl_jax.gmm.tied import Tied
 
-__all__ = ["Mixture", "Trace", "fit"]
+__all__ = [
+    "Diag",
+    "Full",
+    "LowRank",
+    "Mixture",
+    "Spherical",
+    "Tied",
+    "Trace",
+    "fit",
+    "from_sklearn",
+    "to_sklearn",
+]

@@ -17,14 +17,22 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from zsrl_jax.gmm import full
+from zsrl_jax.gmm.diag import DIAG, SPHERICAL
+from zsrl_jax.gmm.full import FULL
+from zsrl_jax.gmm.low_rank import LOW_RANK
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather
+from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather, normalize
 from zsrl_jax.gmm.start import lloyd, nearest_center, seed_centers
+from zsrl_jax.gmm.tied import TIED
 
 DEAD = 0.1
+ROUNDING = 1e-6
 FAMILIES = {
-    "full": Family(full.frame, full.scatter, full.spread, full.estimate),
+    "full": FULL,
+    "diag": DIAG,
+    "spherical": SPHERICAL,
+    "tied": TIED,
+    "low_rank": LOW_RANK,
 }
 
 
@@ -45,6 +53,8 @@ class Trace(NamedTuple):
 
     `log_likelihood[i]` is the mean log-likelihood of a point after i iterations (0: the start);
     entries after the last iteration repeat its value, so `[-1]` is that of the returned mixture.
+    Where rounding lets an iteration lose, as it can when a covariance is singular but for the
+    floor, the best mixture so far and its value are kept; `falls` counts such iterations.
     """
 
     log_likelihood: Float[Array, "*s i"]
@@ -52,65 +62,58 @@ class Trace(NamedTuple):
     converged: Bool[Array, "*s"]
     jitters: Int[Array, "*s"]
     reseeds: Int[Array, "*s"]
+    falls: Int[Array, "*s"]
     dropped: Int[Array, "*s"]
 
 
 class State(NamedTuple):
-    """What an iteration hands to the next."""
+    """What an iteration hands to the next: the moments of the coming M step among it."""
 
-    mixture: Mixture
+    best: Mixture
+    last: Float[Array, ""]
     moments: Moments
+    frame: Any
     scores: Float[Array, " n"]
     trace: Trace
 
 
-def normalize(x: Float[Array, "n d"], weight: Float[Array, " n"]) -> tuple[Data, Float[Array, ""]]:
-    """Return the data with mean zero and a variance between 1/2 and 2, and that variance."""
-    usable = (weight > 0) & jnp.all(jnp.isfinite(x), axis=1)
-    weight = jnp.where(usable, weight, 0.0)
-    total = jnp.maximum(jnp.sum(weight), 1e-30)
-    weight = weight * (jnp.sum(usable) / total)
-    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
-    origin = x[jnp.argmax(usable)]
-    keep = usable[:, None]
-    shift = origin + jnp.sum(jnp.where(keep, x - origin[None], 0.0) * share[:, None], axis=0)
-    largest = jnp.max(jnp.where(keep, jnp.abs(x - shift[None]), 0.0))
-    largest = jnp.where(largest > 0, largest, 1.0)
-    square = jnp.where(keep, jnp.square((x - shift[None]) / largest), 0.0)
-    rms = largest * jnp.sqrt(jnp.sum(jnp.mean(square, axis=1) * share))
-    rms = jnp.where(rms > 0, rms, 1.0)
-    scale = jnp.ldexp(jnp.ones((), x.dtype), jnp.round(jnp.log2(rms)).astype(jnp.int32))
-    return Data(x, weight, shift, scale), jnp.square(rms / scale)
+class Problem(NamedTuple):
+    """What stays the same from iteration to iteration."""
+
+    data: Data
+    floor: Float[Array, ""]
+    active: Bool[Array, " k"]
+    tolerance: Float[Array, ""]
 
 
 def run(
     key: Key[Array, ""],
-    data: Data,
-    floor: Float[Array, ""],
-    active: Bool[Array, " k"],
-    tolerance: Float[Array, ""],
+    problem: Problem,
     given: tuple[Array | None, Array | None],
     options: Options,
 ) -> tuple[Mixture, Trace]:
     """Fit one mixture to normalised data."""
-    family = FAMILIES[options.covariance]
-    respond = begin(key, data, active, given, options)
-    state = initial(data, floor, active, respond, options)
+    key_center, key_frame = jax.random.split(key)
+    respond = begin(key_center, problem, given, options)
+    state = initial(key_frame, problem, respond, options)
 
-    def unfinished(state: State):
+    def unfinished(state: State) -> Bool[Array, ""]:
         return (state.trace.iterations < options.num_iters) & ~state.trace.converged
 
-    def iterate(state: State):
-        return improve(state, data, floor, active, tolerance, family, options)
-
-    state = lax.while_loop(unfinished, iterate, state)
+    state = lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
     step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
     trace = state.trace._replace(log_likelihood=state.trace.log_likelihood[step])
-    return state.mixture, trace
+    return state.best, trace
 
 
-def begin(key, data: Data, active, given, options: Options) -> Responsibility:
+def begin(
+    key: Key[Array, ""],
+    problem: Problem,
+    given: tuple[Array | None, Array | None],
+    options: Options,
+) -> Responsibility:
     """Return the responsibilities of the first M step."""
+    data, _, active, _ = problem
     means, responsibilities = given
     if responsibilities is not None:
 
@@ -126,47 +129,33 @@ def begin(key, data: Data, active, given, options: Options) -> Responsibility:
     return nearest_center(center, active)
 
 
-def initial(data: Data, floor, active, respond: Responsibility, options: Options) -> State:
-    """Return the state after the first M step."""
-    family = FAMILIES[options.covariance]
-    num, chunk = options.num_components, options.chunk
-    moments, _, scores = gather(data, num, chunk, respond, family, ())
-    zero = jnp.zeros((), jnp.int32)
-    ll = jnp.full(options.num_iters + 1, -jnp.inf, data.x.dtype)
-    trace = Trace(ll, zero, zero > 0, zero, zero, zero)
-    mixture, trace = maximize(moments, scores, (), data, floor, active, trace, family)
-    moments, score, scores = expect(mixture, data, family, chunk)
-    trace = trace._replace(log_likelihood=ll.at[0].set(score))
-    return State(mixture, moments, scores, trace)
-
-
-def improve(
-    state: State, data: Data, floor, active, tolerance, family: Family, options: Options
+def initial(
+    key: Key[Array, ""], problem: Problem, respond: Responsibility, options: Options
 ) -> State:
+    """Return the state before the first M step; its best mixture is a blank."""
+    family = FAMILIES[options.covariance]
+    num, dim = options.num_components, problem.data.x.shape[1]
+
+    def measure(frame):
+        return gather(problem.data, num, options.chunk, respond, family, frame)
+
+    frame = family.start(key, lambda frame: measure(frame)[0], num, dim, options.rank)
+    moments, _, scores = measure(frame)
+    zero = jnp.zeros((), jnp.int32)
+    blank = jnp.zeros(options.num_iters + 1, problem.data.x.dtype)
+    # The first pass of the loop only makes the start: iterations count from -1.
+    trace = Trace(blank, zero - 1, zero > 0, zero, zero, zero, zero)
+    shape = jax.eval_shape(family.estimate, moments, frame, problem.floor)[0]
+    covariance = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
+    mixture = Mixture(jnp.zeros_like(moments.mass), jnp.zeros_like(moments.mean), covariance)
+    return State(mixture, blank[0], moments, frame, scores, trace)
+
+
+def iterate(state: State, problem: Problem, options: Options) -> State:
     """Do one iteration: the M step on the moments at hand, then the E step that gives the next."""
-    mixture, trace = maximize(
-        state.moments,
-        state.scores,
-        family.frame(state.mixture.covariance),
-        data,
-        floor,
-        active,
-        state.trace,
-        family,
-    )
-    moments, score, scores = expect(mixture, data, family, options.chunk)
-    gain = jnp.abs(score - trace.log_likelihood[trace.iterations])
-    done = trace.iterations + 1
-    trace = trace._replace(
-        log_likelihood=trace.log_likelihood.at[done].set(score),
-        iterations=done,
-        converged=gain < tolerance,
-    )
-    return State(mixture, moments, scores, trace)
-
-
-def expect(mixture: Mixture, data: Data, family: Family, chunk: int):
-    """Return the moments under the mixture's responsibilities, the log-likelihood and its parts."""
+    family = FAMILIES[options.covariance]
+    mixture, jitters, reseeds = maximize(state, problem, family)
+    frame = family.frame(mixture.covariance)
     joint = mixture.joint()
 
     def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
@@ -174,35 +163,47 @@ def expect(mixture: Mixture, data: Data, family: Family, chunk: int):
         evidence = jax.nn.logsumexp(logit, axis=0)
         return jnp.exp(logit - evidence[None]), evidence
 
-    frame = family.frame(mixture.covariance)
-    return gather(data, mixture.means.shape[0], chunk, respond, family, frame)
+    num, dim = mixture.means.shape
+    moments, score, scores = gather(problem.data, num, options.chunk, respond, family, frame)
+    trace = state.trace
+    done = trace.iterations + 1
+    highest = trace.log_likelihood[trace.iterations]
+    better = (done == 0) | (score >= highest)
+    slack = ROUNDING * (jnp.abs(state.last) + dim)
+    fell = (done > 0) & (reseeds == 0) & (score < state.last - slack)
+    trace = trace._replace(
+        log_likelihood=trace.log_likelihood.at[done].set(jnp.where(better, score, highest)),
+        iterations=done,
+        converged=(done > 0) & (jnp.abs(score - state.last) < problem.tolerance),
+        jitters=trace.jitters + jitters,
+        reseeds=trace.reseeds + reseeds,
+        falls=trace.falls + fell,
+    )
+    best = jax.tree.map(lambda new, old: jnp.where(better, new, old), mixture, state.best)
+    return State(best, score, moments, frame, scores, trace)
 
 
 def maximize(
-    moments: Moments, scores, frame: Any, data: Data, floor, active, trace: Trace, family: Family
-) -> tuple[Mixture, Trace]:
-    """Return the mixture with these moments, its dead components planted anew."""
-    covariance, jitters = family.estimate(moments, frame, floor)
-    weight = jnp.where(active, moments.mass, 0.0)
-    dead = active & (weight < DEAD)
-    mixture = Mixture(weight, moments.mean, covariance)
+    state: State, problem: Problem, family: Family
+) -> tuple[Mixture, Int[Array, ""], Int[Array, ""]]:
+    """Return the mixture with these moments, dead components planted anew, and both counts."""
+    moments = state.moments
+    covariance, jitters = family.estimate(moments, state.frame, problem.floor)
+    mass = jnp.where(problem.active, moments.mass, 0.0)
+    dead = problem.active & (mass < DEAD)
 
-    def plant(mixture: Mixture) -> Mixture:
-        worst = lax.top_k(-scores, min(dead.shape[0], scores.shape[0]))[1]
-        place = data.rows(worst[jnp.cumsum(dead) - 1])
-        index = jnp.where(dead, jnp.argmax(weight), jnp.arange(dead.shape[0]))
-        return Mixture(
-            jnp.where(dead, 1.0, weight),
-            jnp.where(dead[:, None], place, moments.mean),
-            covariance.take(index),
-        )
+    def plant(mass, means, covariance):
+        worst = lax.top_k(-state.scores, min(dead.shape[0], state.scores.shape[0]))[1]
+        place = problem.data.rows(worst[jnp.cumsum(dead) - 1])
+        index = jnp.where(dead, jnp.argmax(mass), jnp.arange(dead.shape[0]))
+        means = jnp.where(dead[:, None], place, means)
+        return jnp.where(dead, 1.0, mass), means, covariance.take(index)
 
-    mixture = lax.cond(jnp.any(dead), plant, lambda mixture: mixture, mixture)
-    total = jnp.sum(mixture.log_weights)
-    trace = trace._replace(
-        jitters=trace.jitters + jitters, reseeds=trace.reseeds + jnp.sum(dead, dtype=jnp.int32)
-    )
-    return mixture._replace(log_weights=jnp.log(mixture.log_weights / total)), trace
+    parts = mass, moments.mean, covariance
+    mass, means, covariance = lax.cond(jnp.any(dead), plant, lambda *parts: parts, *parts)
+    log_weights = jnp.log(mass / jnp.sum(mass))
+    reseeds = jnp.sum(dead, dtype=jnp.int32)
+    return Mixture(log_weights, means, covariance), jitters, reseeds
 
 
 def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
@@ -223,10 +224,10 @@ def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
 def fit_arrays(key, x, weight, active, tolerance, regularization, given, options: Options):
     """Fit mixtures from several starts and return the likeliest, with its trace."""
     data, variance = normalize(x, weight)
-    floor = regularization * variance
+    problem = Problem(data, regularization * variance, active, tolerance)
 
     def once(key):
-        return run(key, data, floor, active, tolerance, given, options)
+        return run(key, problem, given, options)
 
     if options.num_restarts == 1:
         return restore(once(key), data)

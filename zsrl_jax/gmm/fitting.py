@@ -6,10 +6,12 @@ Under jit or vmap values cannot be looked at: then only shapes and names are che
 not finite are left out and counted in `Trace.dropped`.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.gmm.em import Options, Trace, fit_arrays
+from zsrl_jax.gmm.check import check_choices, check_least, check_shapes, check_values
+from zsrl_jax.gmm.em import FAMILIES, Options, Trace, fit_arrays
 from zsrl_jax.gmm.mixture import Mixture, chunk_size
 
 
@@ -32,9 +34,24 @@ def fit(
     chunk: int | None = None,
 ) -> tuple[Mixture, Trace]:
     """Fit a mixture by EM; `tolerance=0` runs exactly `num_iters` iterations."""
+    check_choices(covariance, FAMILIES)
+    for name, value, least in (
+        ("num_components", num_components, 1),
+        ("num_restarts", num_restarts, 1),
+        ("rank", rank, 1),
+        ("num_iters", num_iters, 0),
+        ("tolerance", tolerance, 0),
+    ):
+        check_least(name, value, least)
     x = jnp.asarray(x, jnp.result_type(float))
-    weights = jnp.ones(x.shape[0], x.dtype) if weights is None else jnp.asarray(weights, x.dtype)
-    active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
+    weights, means, responsibilities = (
+        None if array is None else jnp.asarray(array, x.dtype)
+        for array in (weights, means, responsibilities)
+    )
+    arrays = x, num_components, weights, means, responsibilities
+    check_shapes(*arrays)
+    if not any(isinstance(array, jax.core.Tracer) for array in arrays):
+        check_values(*arrays)
     options = Options(
         num_components,
         num_iters,
@@ -44,5 +61,7 @@ def fit(
         lloyd_steps,
         chunk or chunk_size(x.shape[1]),
     )
+    active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
+    weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights
     given = (means, responsibilities)
     return fit_arrays(key, x, weights, active, tolerance, regularization, given, options)

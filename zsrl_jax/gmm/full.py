@@ -13,12 +13,13 @@ operations of an iteration.
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from zsrl_jax.gmm.moments import Moments, Scorer
+from zsrl_jax.gmm.moments import Family, Moments, Scorer
 
 HIGHEST = lax.Precision.HIGHEST
 MAX_JITTERS = 9
@@ -43,20 +44,16 @@ class Full(NamedTuple):
 
         return score
 
-    def color(self, component: Int[Array, " n"], noise: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """Turn white noise into draws around zero, each with its component's covariance."""
+    def draw(
+        self, key: Key[Array, ""], component: Int[Array, " n"], dim: int
+    ) -> Float[Array, "n {dim}"]:
+        """Draw points around zero, each with its component's covariance."""
+        noise = jax.random.normal(key, (*component.shape, dim), self.cholesky.dtype)
+        return product_by_component(component, noise, self.cholesky)
 
-        def add(total, args):
-            factor, index = args
-            mine = jnp.where((component == index)[:, None], noise, 0.0)
-            return total + jnp.matmul(mine, factor.T, precision=HIGHEST), None
-
-        indices = jnp.arange(self.cholesky.shape[0])
-        return lax.scan(add, jnp.zeros_like(noise), (self.cholesky, indices))[0]
-
-    def dense(self) -> Float[Array, "k d d"]:
-        """Return the covariance matrices."""
-        return jnp.einsum("kij,klj->kil", self.cholesky, self.cholesky, precision=HIGHEST)
+    def cholesky_factors(self, dim: int) -> Float[Array, "k d d"]:
+        """Return the Cholesky factors of the covariances."""
+        return self.cholesky
 
     def scaled(self, scale: Float[Array, ""]) -> "Full":
         """Return the covariances of scale * x."""
@@ -112,9 +109,19 @@ def log_constant(cholesky: Float[Array, "*k d d"]) -> Float[Array, "*k"]:
     return -jnp.sum(jnp.log(diagonal), axis=-1) - 0.5 * diagonal.shape[-1] * math.log(2 * math.pi)
 
 
-def frame(covariance: Full) -> tuple:
-    """Return what `scatter` needs of the current covariances: nothing."""
-    return ()
+def product_by_component(
+    component: Int[Array, " n"], noise: Float[Array, "n q"], factors: Float[Array, "k d q"]
+) -> Float[Array, "n d"]:
+    """Multiply each row by the factor of its component, without a copy of the factor a row."""
+
+    def add(total, args):
+        factor, index = args
+        mine = jnp.where((component == index)[:, None], noise, 0.0)
+        return total + jnp.matmul(mine, factor.T, precision=HIGHEST), None
+
+    num, dim = factors.shape[:2]
+    total = jnp.zeros((noise.shape[0], dim), noise.dtype)
+    return lax.scan(add, total, (factors, jnp.arange(num)))[0]
 
 
 def scatter(
@@ -172,3 +179,6 @@ def factorize(
     level, factor, failed = lax.while_loop(again, escalate, (level, *attempt(level)))
     fallback = jnp.sqrt(jnp.diagonal(covariance, axis1=1, axis2=2) + floor)[:, :, None] * eye
     return jnp.where(failed[:, None, None], fallback, factor), jnp.sum(level)
+
+
+FULL = Family(scatter, spread, estimate)

@@ -5,14 +5,16 @@
 It can be vmapped over, passed to jit and kept in a checkpoint.
 """
 
+import math
 from typing import Any, NamedTuple
 
+import distrax
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.gmm.moments import Scorer
+from zsrl_jax.gmm.moments import Scorer, mean
 
 
 class Mixture(NamedTuple):
@@ -29,7 +31,10 @@ class Mixture(NamedTuple):
 
     def covariances(self) -> Float[Array, "k d d"]:
         """Return the covariance matrices."""
-        return self.covariance.dense()
+        dim = self.means.shape[-1]
+        factor = self.covariance.cholesky_factors(dim)
+        dense = jnp.matmul(factor, factor.transpose(0, 2, 1), precision=lax.Precision.HIGHEST)
+        return jnp.broadcast_to(dense, (*self.means.shape, dim))
 
     def log_prob(self, x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
         """Compute the log density of points."""
@@ -61,10 +66,41 @@ class Mixture(NamedTuple):
 
     def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "{n} d"]:
         """Draw points."""
-        key_component, key_noise = jax.random.split(key)
+        key_component, key_draw = jax.random.split(key)
         component = jax.random.categorical(key_component, self.log_weights, shape=(n,))
-        noise = jax.random.normal(key_noise, (n, self.means.shape[-1]), self.means.dtype)
-        return self.means[component] + self.covariance.color(component, noise)
+        draw = self.covariance.draw(key_draw, component, self.means.shape[-1])
+        return self.means[component] + draw
+
+    def num_parameters(self) -> Int[Array, ""]:
+        """Count free parameters, of components with any weight."""
+        dim = self.means.shape[-1]
+        each, shared = self.covariance.parameter_count(dim)
+        return jnp.sum(self.log_weights > -jnp.inf) * (each + dim + 1) - 1 + shared
+
+    def score(
+        self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None
+    ) -> Float[Array, ""]:
+        """Compute the mean log-likelihood of points, say held-out ones."""
+        ones = jnp.ones(x.shape[0], self.means.dtype)
+        return mean(self.log_prob(x), ones if weights is None else weights)
+
+    def bic(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
+        """Compute Schwarz's criterion on the data of the fit: lower is better."""
+        total = x.shape[0]
+        return self.num_parameters() * math.log(total) - 2.0 * total * self.score(x)
+
+    def aic(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
+        """Compute Akaike's criterion on the data of the fit: lower is better."""
+        return 2.0 * self.num_parameters() - 2.0 * x.shape[0] * self.score(x)
+
+    def distribution(self) -> distrax.Distribution:
+        """Return the mixture as a distrax distribution."""
+        dim = self.means.shape[-1]
+        factor = jnp.broadcast_to(self.covariance.cholesky_factors(dim), (*self.means.shape, dim))
+        return distrax.MixtureSameFamily(
+            distrax.Categorical(logits=self.log_weights),
+            distrax.MultivariateNormalTri(self.means, factor),
+        )
 
 
 def chunk_size(dim: int) -> int:

@@ -43,12 +43,32 @@ class Moments(NamedTuple):
 
 
 class Family(NamedTuple):
-    """The functions that EM needs of a covariance type; see `full` for the shapes."""
+    """The functions that EM needs of a covariance type; see `full` and `low_rank` for shapes."""
 
-    frame: Callable
     scatter: Callable
     spread: Callable
     estimate: Callable
+    frame: Callable = lambda covariance: ()
+    start: Callable = lambda key, measure, num, dim, rank: ()
+
+
+def normalize(x: Float[Array, "n d"], weight: Float[Array, " n"]) -> tuple[Data, Float[Array, ""]]:
+    """Return the data with mean zero and a variance between 1/2 and 2, and that variance."""
+    usable = (weight > 0) & jnp.all(jnp.isfinite(x), axis=1)
+    weight = jnp.where(usable, weight, 0.0)
+    total = jnp.maximum(jnp.sum(weight), 1e-30)
+    weight = weight * (jnp.sum(usable) / total)
+    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
+    origin = x[jnp.argmax(usable)]
+    keep = usable[:, None]
+    shift = origin + jnp.sum(jnp.where(keep, x - origin[None], 0.0) * share[:, None], axis=0)
+    largest = jnp.max(jnp.where(keep, jnp.abs(x - shift[None]), 0.0))
+    largest = jnp.where(largest > 0, largest, 1.0)
+    square = jnp.where(keep, jnp.square((x - shift[None]) / largest), 0.0)
+    rms = largest * jnp.sqrt(jnp.sum(jnp.mean(square, axis=1) * share))
+    rms = jnp.where(rms > 0, rms, 1.0)
+    scale = jnp.ldexp(jnp.ones((), x.dtype), jnp.round(jnp.log2(rms)).astype(jnp.int32))
+    return Data(x, weight, shift, scale), jnp.square(rms / scale)
 
 
 def gather(

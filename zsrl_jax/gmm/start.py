@@ -77,7 +77,6 @@ def lloyd(
 
 
 MEANS_ONLY = Family(
-    frame=lambda covariance: (),
     scatter=lambda x, share, mean, frame: (),
     spread=lambda delta, weight, frame: (),
     estimate=lambda moments, frame, floor: ((), 0),

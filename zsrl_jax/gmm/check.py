@@ -1,0 +1,99 @@
+"""What a fit needs of its input, said in one line where it is missing.
+
+x [N, d] finite, N >= K, not one point repeated; weights [N] >= 0, at least K of them positive
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from zsrl_jax.errors import DataError, unknown
+
+SMALLEST, LARGEST = 1e-18, 1e18
+
+
+def check_choices(covariance: str, known: Iterable[str]) -> None:
+    """Raise unless the covariance type exists."""
+    if covariance not in known:
+        raise DataError(f"gmm.fit: {unknown('covariance type', covariance, known)}")
+
+
+def check_least(name: str, value: Any, least: int) -> None:
+    """Raise if a number is below its minimum."""
+    if not isinstance(value, jax.core.Tracer) and not value >= least:
+        raise DataError(f"gmm.fit: {name} must be at least {least}, found {value}")
+
+
+def check_shapes(
+    x: Array, num_components: int, weights: Any, means: Any, responsibilities: Any
+) -> None:
+    """Raise unless all arrays fit together; shapes are known under jit too."""
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise DataError(
+            f"gmm.fit: x must have shape [points, dimensions], found {list(x.shape)}; "
+            "one dimension is x[:, None]"
+        )
+    total, dim = x.shape
+    if total < num_components:
+        raise DataError(
+            f"gmm.fit: {num_components} components need at least as many points, found {total}; "
+            "use fewer components or more points"
+        )
+    if means is not None and responsibilities is not None:
+        raise DataError("gmm.fit: give means or responsibilities to start from, not both")
+    expected = {
+        "weights": (weights, (total,)),
+        "means": (means, (num_components, dim)),
+        "responsibilities": (responsibilities, (total, num_components)),
+    }
+    for name, (array, shape) in expected.items():
+        if array is not None and array.shape != shape:
+            raise DataError(
+                f"gmm.fit: {name} must have shape {list(shape)}, found {list(array.shape)}"
+            )
+
+
+def check_values(
+    x: Array, num_components: int, weights: Any, means: Any, responsibilities: Any
+) -> None:
+    """Raise where no fit exists; values are known only outside jit and vmap."""
+    check_finite("x", x)
+    for name, array in (("means", means), ("responsibilities", responsibilities)):
+        if array is not None:
+            check_finite(name, array)
+    if responsibilities is not None and bool(jnp.any(responsibilities < 0)):
+        raise DataError("gmm.fit: responsibilities must not be negative")
+    if weights is not None:
+        check_finite("weights", weights[:, None])
+        positive = int(jnp.sum(weights > 0))
+        if bool(jnp.any(weights < 0)) or positive < num_components:
+            raise DataError(
+                f"gmm.fit: weights must not be negative and at least {num_components} (one a "
+                f"component) must be positive, found {positive}"
+            )
+    used = jnp.ones(x.shape[0], bool) if weights is None else weights > 0
+    first = x[jnp.argmax(used)]
+    extent = float(jnp.max(jnp.where(used[:, None], jnp.abs(x - first[None]), 0.0)))
+    if extent == 0:
+        raise DataError(
+            f"gmm.fit: all {x.shape[0]} points of x are equal, so the likelihood has no maximum; "
+            "check how x was made"
+        )
+    if not SMALLEST < extent < LARGEST:
+        raise DataError(
+            f"gmm.fit: x extends over {extent:.1g}, outside {SMALLEST:g} to {LARGEST:g}, where "
+            "squares leave float32; rescale x"
+        )
+
+
+def check_finite(name: str, array: Array) -> None:
+    """Raise if a row holds NaN or infinity."""
+    good = jnp.all(jnp.isfinite(array), axis=1)
+    if not bool(jnp.all(good)):
+        raise DataError(
+            f"gmm.fit: {name} has {int(jnp.sum(~good))} of {array.shape[0]} rows with NaN or "
+            f"infinity, the first is row {int(jnp.argmin(good))}; remove or repair them"
+        )
