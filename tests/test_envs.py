@@ -54,6 +54,27 @@ def test_reset_gives_dm_controls_state_of_the_seed(name):
     assert len(np.unique(obs, axis=0)) == len(seeds)
 
 
+def test_reset_observes_without_actuation():
+    """dm_control's reset ends with the motors off: bent legs that are not yet pushed straight."""
+    domain = DOMAINS["quadruped"]
+
+    def start(model, data, random):
+        data.qpos[2] = 2.0
+        data.qpos[7:] = random.uniform(-0.3, 0.3, 16)
+
+    env = load("quadruped", "run", 0)
+    random = np.random.RandomState(0)
+    with env.physics.reset_context():
+        env.physics.data.qpos[2] = 2.0
+        env.physics.data.qpos[7:] = random.uniform(-0.3, 0.3, 16)
+    wanted = np.concatenate([np.ravel(x) for x in env.task.get_observation(env.physics).values()])
+    sim = Simulator(domain._replace(start=start), 1)
+    np.testing.assert_array_equal(sim.reset([0])[0], wanted)
+    action = np.zeros((1, 12))
+    env._env._reset_next_step = False  # the wrapped environment goes on from here
+    np.testing.assert_array_equal(sim.step(action)[0], flat(env.step(action[0])))
+
+
 @pytest.mark.parametrize("name", DOMAINS)
 @pytest.mark.parametrize("loop", ["open", "closed"])
 def test_steps_equal_dm_controls(name, loop):
