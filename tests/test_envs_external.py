@@ -1,6 +1,7 @@
 """Foreign environments, in processes and in this one."""
 
 import functools
+import os
 from types import SimpleNamespace
 
 import dm_control.suite
@@ -108,11 +109,23 @@ def test_a_factory_with_a_seed_is_called_at_each_reset():
         assert not env.ended().any()
 
 
-def test_a_failing_environment_is_told_from_its_process():
-    with External(Unlucky, 1, num_processes=1) as env:
+class Deadly(Counter):
+    """Takes its process with it in its second step."""
+
+    def step(self, action):
+        if self.steps:
+            os._exit(1)
+        return super().step(action)
+
+
+@pytest.mark.parametrize(
+    ("factory", "text"), [(Unlucky, "RuntimeError: out of luck"), (Deadly, "process .* died")]
+)
+def test_a_failing_environment_is_told_from_its_process(factory, text):
+    with External(factory, 1, num_processes=1) as env:
         env.reset([0])
         env.step(np.zeros((1, 2)))
-        with pytest.raises(ZsrlError, match="RuntimeError: out of luck"):
+        with pytest.raises(ZsrlError, match=text):
             env.step(np.zeros((1, 2)))
 
 

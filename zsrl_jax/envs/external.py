@@ -14,8 +14,8 @@ import numpy as np
 from tqdm import tqdm
 
 from zsrl_jax.envs.adapter import Factory
-from zsrl_jax.envs.lanes import Local, Remote, packed
-from zsrl_jax.errors import DataError
+from zsrl_jax.envs.lanes import Local, Remote
+from zsrl_jax.errors import DataError, ZsrlError
 
 Rewarder = Callable[[np.ndarray], Any]
 
@@ -40,9 +40,12 @@ class External:
         if wanted == 0:
             self._workers: list[Any] = [Local(factory, num_envs)]
         else:
-            blob = packed(factory)
-            self._workers = [Remote(blob, len(lanes)) for lanes in self._lanes]
-        self.obs_dim, self.action_dim = self._gather([("sizes", None)] * len(self._workers))[0]
+            self._workers = [Remote(factory, len(lanes)) for lanes in self._lanes]
+        try:
+            self.obs_dim, self.action_dim = self._gather([("sizes", None)] * len(self._workers))[0]
+        except ZsrlError:
+            self.close()
+            raise
         self._clear()
 
     def _clear(self) -> None:

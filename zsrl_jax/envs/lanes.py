@@ -1,5 +1,6 @@
 """Copies of an environment, here or in a process of their own: send a call, receive the answer."""
 
+import contextlib
 import multiprocessing
 import pickle
 from multiprocessing.connection import Connection
@@ -51,23 +52,33 @@ class Local:
 class Remote:
     """Some environments in a process of their own."""
 
-    def __init__(self, blob: bytes, count: int):
+    def __init__(self, factory: Factory, count: int):
         # spawned, not forked: a fork of a process with JAX's threads can hang
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, blob, count), daemon=True)
-        self._process.start()
+        self._process = context.Process(target=_serve, args=(theirs, factory, count), daemon=True)
+        self._begin(factory)
         theirs.close()
+
+    def _begin(self, factory: Factory) -> None:
+        try:
+            self._process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise DataError(
+                f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
+                "module, or num_processes=0"
+            ) from None
 
     def send(self, call: tuple[str, Any]) -> None:
         """Start a call: (name, argument)."""
-        self._pipe.send(call)
+        with contextlib.suppress(BrokenPipeError):  # receive tells that the process is gone
+            self._pipe.send(call)
 
     def receive(self) -> Any:
         """Return the answer of the last call."""
         try:
             worked, answer = self._pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             raise ZsrlError("a process of environments died: run with num_processes=0") from None
         if not worked:
             raise ZsrlError(f"an environment failed: {answer}")
@@ -81,7 +92,7 @@ class Remote:
             self._process.terminate()
 
 
-def _serve(pipe: Connection, blob: bytes, count: int) -> None:
+def _serve(pipe: Connection, factory: Factory, count: int) -> None:
     """Answer calls until the other end is closed."""
     local: Local | None = None
     while True:
@@ -90,19 +101,8 @@ def _serve(pipe: Connection, blob: bytes, count: int) -> None:
         except EOFError:
             return
         try:
-            local = local or Local(pickle.loads(blob), count)
+            local = local or Local(factory, count)
             local.send(call)
             pipe.send((True, local.receive()))
         except Exception as error:
             pipe.send((False, f"{type(error).__name__}: {error}"))
-
-
-def packed(factory: Factory) -> bytes:
-    """Pickle a factory, or tell what to do instead."""
-    try:
-        return pickle.dumps(factory)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
-            "module, or num_processes=0"
-        ) from None
