@@ -20,8 +20,8 @@ from zsrl_jax.envs.simulator import Simulator
 from zsrl_jax.envs.table import find_domain
 from zsrl_jax.errors import DataError, ZsrlError
 
-BACKENDS = {"egl": "EGL", "osmesa": "OSMesa", "glfw": "glfw"}
-OFFSCREEN = ("egl", "osmesa")
+BACKENDS = ("egl", "osmesa", "glfw")
+OFFSCREEN = {"egl": ("EGL", "GL"), "osmesa": ("OSMesa",)}  # and the libraries each needs
 PACKAGE = "libosmesa6"
 MAX_GEOMS = 1000
 
@@ -98,8 +98,8 @@ def _backend() -> str:
     asked = os.environ.get("MUJOCO_GL", "").lower().strip()
     if asked in BACKENDS:
         return asked
-    for name in OFFSCREEN:
-        if ctypes.util.find_library(BACKENDS[name]):
+    for name, libraries in OFFSCREEN.items():
+        if all(ctypes.util.find_library(library) for library in libraries):
             return name
     raise RenderError(f"no offscreen GL library found (EGL or OSMesa): apt-get install {PACKAGE}")
 
