@@ -22,7 +22,7 @@ run: $(READY)
 	$(BIN)/python -m experiments.run --config=$(CONFIG) $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

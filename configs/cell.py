@@ -36,14 +36,15 @@ SCALES = {
         "encoder": {
             "updates": 15_000,
             "batch": 512,
-            "width": 256,
+            "hidden": (128, 128, 128),
+            "width": 128,
             "learning_rate": 3e-4,
         },
         "policy": {
-            "updates": 20_000,
+            "updates": 30_000,
             "num_tasks": 32,
             "per_task": 16,
-            "width": 256,
+            "width": 128,
             "learning_rate": 3e-4,
             "head_norm": True,
             "behaviour": 0.2,

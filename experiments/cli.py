@@ -1,11 +1,13 @@
 """Start a command so that bad input is one clear line and exit code 2, never a traceback."""
 
+import re
 import sys
 from collections.abc import Callable
 
 from absl import app, flags, logging
+from ml_collections import ConfigDict
 
-from zsrl_jax.errors import ZsrlError
+from zsrl_jax.errors import ConfigError, ZsrlError
 
 
 def run(main: Callable) -> None:
@@ -17,14 +19,36 @@ def run(main: Callable) -> None:
         sys.exit(_fail(error))
 
 
+def read_config(flag: flags.FlagHolder) -> ConfigDict:
+    """Return the config of a config-file flag, or say why there is none."""
+    config = flag.value
+    if config is None:
+        raise ConfigError(f"no config: expected --{flag.name}=configs/cheetah_fb_btd.py or another")
+    try:
+        config.to_dict()
+    except OSError as error:  # ml_collections reports a missing file only when it is asked for
+        raise ConfigError(f"the config file cannot be loaded: {_reason(error)}") from error
+    return config
+
+
+def _reason(error: OSError) -> str:
+    found = re.search(r"\[Errno \d+\] (.*)", str(error))
+    return found[1] if found else str(error)
+
+
 def _parse(argv):
     try:
         return flags.FLAGS(argv)
-    except (flags.Error, AttributeError, KeyError, ZsrlError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError) as error:  # a locked config names the nearest field
+        found = re.search(r'Did you mean "(\S+)" instead of "(\S+)"', str(error))
+        name = found[2] if found else str(error).strip("'\"")
+        hint = f"did you mean '{found[1]}'?" if found else "see configs/base.py for all fields"
+        sys.exit(_fail(ConfigError(f"unknown config field '{name}': {hint}")))
+    except (flags.Error, ZsrlError, OSError, TypeError, ValueError) as error:
         sys.exit(_fail(error))
 
 
 def _fail(error: BaseException) -> int:
-    text = " ".join(str(error.args[0] if error.args else error).split())
+    text = " ".join(str(error).split())
     print(f"error: {text}", file=sys.stderr)
     return 2

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import jax
-from absl import app, flags
+from absl import flags
 from ml_collections import config_flags
 
 from experiments import cli
@@ -27,23 +27,32 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **found, "backend": jax.default_backend()}
 
 
+def at_scale(config, scale: str) -> str:
+    """Return the flag that names the same cell at another scale."""
+    named = f"configs/{config.cell}.py"
+    cell = f"configs/cell.py:{config.domain},{config.encoder.name},{config.tasks.sampler},{scale}"
+    return f"--config={named}:{scale}" if Path(named).exists() else f"--config={cell}"
+
+
 def announce(config) -> None:
     """Tell which scale was chosen, why, and how to choose the other."""
+    if any(arg.lstrip("-").startswith("config.scale") for arg in sys.argv[1:]):
+        raise ConfigError(
+            "config.scale cannot be set by itself, it stands for many fields: "
+            f"use {at_scale(config, config.scale)}"
+        )
     other = {"laptop": "paper", "paper": "laptop", "smoke": "laptop"}[config.scale]
-    name = f"configs/{config.cell}.py"
-    choice = f"{name}:{other}" if Path(name).exists() else (
-        f"configs/cell.py:{config.cell.replace('_', ',')},{other}")  # fmt: skip
-    print(f"scale: {config.scale} ({config.scale_reason}); for {other} scale: --config={choice}")
+    reason = f"{config.scale} ({config.scale_reason})"
+    print(f"scale: {reason}; for {other} scale: {at_scale(config, other)}")
 
 
 def main(_) -> None:
     """Run every stage that is not done yet, then print and write the scores."""
-    config = CONFIG.value
-    if config is None:
-        raise ConfigError("no config: expected --config=configs/cheetah_fb_btd.py or another file")
+    config = cli.read_config(CONFIG)
     start = time.monotonic()
     workdir = Path(WORKDIR.value or Path("runs") / config.cell)
     announce(config)
+    pipeline.check(config)
     dataset = pipeline.open_data(config)
     print(f"data: {dataset}")
     agent = pipeline.train(config, dataset, workdir)

@@ -108,3 +108,10 @@ def test_learning_lowers_the_loss(name, noise_dataset):
         state, metrics = update(state, batch, jax.random.key(2), step)
         seen.append(float(metrics["encoder/loss"]))
     assert np.mean(seen[-10:]) < np.mean(seen[:10])
+
+
+def test_orthonormality_equals_its_gram_matrix_form():
+    phi = np.random.default_rng(3).normal(size=(7, 3)).astype(np.float32)
+    gram = jnp.asarray(phi @ phi.T)
+    expected = losses.off_diagonal_mean(gram**2) - 2 * losses.diagonal_mean(gram)
+    assert losses.orthonormality_loss(jnp.asarray(phi)) == pytest.approx(float(expected), rel=1e-5)

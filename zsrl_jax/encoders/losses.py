@@ -25,9 +25,14 @@ def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
 
 
 def orthonormality_loss(phi: Float[Array, "batch d"]) -> Float[Array, ""]:
-    """Push E[phi phi^T] towards the identity, without bias, from one batch."""
-    gram = phi @ phi.T
-    return off_diagonal_mean(gram**2) - 2 * diagonal_mean(gram)
+    """Push E[phi phi^T] towards the identity, without bias, from one batch.
+
+    |Phi Phi^T| = |Phi^T Phi| in the Frobenius norm, so the d x d product serves for the Gram matrix.
+    """
+    size = phi.shape[0]
+    diagonal = jnp.sum(phi * phi, axis=-1)
+    off = jnp.sum((phi.T @ phi) ** 2) - jnp.sum(diagonal**2)
+    return off / (size * (size - 1)) - 2 * jnp.mean(diagonal)
 
 
 def feature_health(phi: Float[Array, "batch d"]) -> dict[str, Array]:

@@ -1,0 +1,44 @@
+"""What is saved comes back to the bit; what was damaged is refused by name."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from zsrl_jax import checkpoint
+from zsrl_jax.errors import DataError
+
+TREE = {"a": jnp.arange(5.0), "b": {"c": jnp.ones((2, 3), jnp.int32)}}
+
+
+def test_round_trip_and_replacement(tmp_path):
+    checkpoint.save(tmp_path / "stage", TREE, {"step": 1})
+    checkpoint.save(tmp_path / "stage", {**TREE, "a": TREE["a"] + 1}, {"step": 2})
+    assert checkpoint.read_meta(tmp_path / "stage") == {"step": 2}
+    back = checkpoint.restore(tmp_path / "stage", TREE)
+    np.testing.assert_array_equal(back["a"], np.arange(5.0) + 1)
+    np.testing.assert_array_equal(back["b"]["c"], TREE["b"]["c"])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["stage"]
+
+
+def test_every_file_is_checked(tmp_path):
+    folder = tmp_path / "stage"
+    checkpoint.save(folder, TREE, {})
+    files = [f for f in folder.rglob("*") if f.is_file() and f.name != "manifest.json"]
+    assert files
+    for file in files:
+        good = file.read_bytes()
+        file.write_bytes(bytes([good[0] ^ 1]) + good[1:] if good else b"x")
+        with pytest.raises(DataError, match=f"damaged: file '.*{file.name}'"):
+            checkpoint.restore(folder, TREE)
+        file.write_bytes(good)
+    checkpoint.restore(folder, TREE)
+
+
+def test_nothing_there(tmp_path):
+    assert checkpoint.read_meta(tmp_path / "none") is None
+    with pytest.raises(DataError, match="no checkpoint"):
+        checkpoint.restore(tmp_path / "none", TREE)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match="manifest cannot be read"):
+        checkpoint.read_meta(tmp_path / "broken")

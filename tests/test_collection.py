@@ -1,0 +1,75 @@
+"""Collection: ExORL files, no reward seen, and a stopped run that ends like one never stopped."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from zsrl_jax import collection, explore
+from zsrl_jax.envs import Simulator
+from zsrl_jax.errors import DataError, TaskError
+
+RECIPE = explore.default_config()
+RECIPE.update(
+    {"num_envs": 2, "width": 8, "rnd_width": 8, "rnd_dim": 4, "batch": 8,
+     "random_steps": 500, "steps_per_update": 200.0}
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole")
+    return collection.collect("cheetah", 4, seed=3, out=out, config=RECIPE, progress=False)
+
+
+def test_dataset_is_what_the_simulator_did(whole):
+    assert whole.obs.shape == (4, 1001, 17) and whole.action.shape == (4, 1000, 6)
+    assert whole.domain == "cheetah"
+    assert np.abs(whole.action).max() <= 1
+    simulator = Simulator("cheetah", 2)
+    obs = simulator.reset([3 * 1_000_003, 3 * 1_000_003 + 1])
+    for step in range(20):
+        np.testing.assert_array_equal(obs.astype(np.float32), whole.obs[:2, step])
+        np.testing.assert_array_equal(simulator.physics(), whole.physics[:2, step])
+        obs = simulator.step(whole.action[:2, step])
+
+
+def test_episodes_differ(whole):
+    assert not np.array_equal(whole.action[0], whole.action[1])
+    assert not np.array_equal(whole.obs[0, 0], whole.obs[2, 0])
+
+
+def test_stopped_and_resumed_equals_uninterrupted(whole, tmp_path):
+    collection.collect("cheetah", 2, seed=3, out=tmp_path, config=RECIPE, progress=False)
+    resumed = collection.collect("cheetah", 4, seed=3, out=tmp_path, config=RECIPE, progress=False)
+    np.testing.assert_array_equal(resumed.obs, whole.obs)
+    np.testing.assert_array_equal(resumed.action, whole.action)
+
+
+def test_another_recipe_in_the_same_folder_is_refused(whole):
+    other = RECIPE.copy_and_resolve_references()
+    other.batch = 9
+    folder = whole.source.removeprefix("exorl:").removesuffix("/buffer")
+    with pytest.raises(DataError, match="another batch"):
+        collection.collect("cheetah", 4, seed=3, out=folder, config=other, progress=False)
+
+
+def test_bad_requests_are_named(tmp_path):
+    with pytest.raises(TaskError, match="did you mean 'cheetah'"):
+        collection.collect("cheeta", 4, out=tmp_path)
+    with pytest.raises(DataError, match="episodes is 0"):
+        collection.collect("cheetah", 0, out=tmp_path)
+
+
+def test_running_moments_equal_those_of_all_values():
+    draw = np.random.default_rng(0)
+    values = (1e3 + draw.normal(size=(60, 3))).astype(np.float32)
+    moments = explore.Moments(jnp.zeros(()), jnp.zeros(3), jnp.zeros(3))
+    for part in np.split(values, 6):
+        moments = moments.add(jnp.asarray(part))
+    np.testing.assert_allclose(moments.mean, values.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(moments.deviation(), values.astype(np.float64).std(axis=0), rtol=1e-3)
+
+
+def test_coverage_names_speed_and_cells(whole):
+    text = "\n".join(collection.coverage(whole))
+    assert "speed" in text and "cells" in text

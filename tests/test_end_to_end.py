@@ -1,0 +1,190 @@
+"""The command line as a person uses it: a smoke run, its files, its notebook face, its errors."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zsrl_jax
+from zsrl_jax.errors import DataError, TaskError
+
+ROOT = Path(__file__).parent.parent
+CONFIG = "configs/cheetah_fb_btd.py:smoke"
+
+
+def command(*args, module="experiments.run", cwd=ROOT, **env):
+    call = [sys.executable, "-m", module, *map(str, args)]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", **env}
+    env.pop("ZSRL_DATA", None)
+    return subprocess.run(call, cwd=cwd, env=env, capture_output=True, text=True, timeout=500)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("smoke")
+    done = command(
+        f"--config={CONFIG}", f"--workdir={folder / 'run'}", "--config.seeds=2",
+        f"--config.data.cache={folder / 'data'}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_run_prints_scale_table_and_writes_results(smoke):
+    folder, done = smoke
+    assert "scale: smoke (as asked); for laptop scale: --config=" in done.stdout
+    for word in ("walk_backward", "random", "± seeds", "mean"):
+        assert word in done.stdout
+    for stage in ("collect", "encoder", "policy", "evaluate"):
+        assert stage in done.stderr  # a bar each
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert np.shape(results["returns"]) == (2, 4, 2) and np.shape(results["random"]) == (4, 2)
+    assert results["tasks"] == ["walk", "run", "walk_backward", "run_backward"]
+    assert results["scale"] == "smoke" and results["config"]["policy"]["updates"] == 60
+    assert results["data"]["source"].startswith("exorl:") and results["data"]["transitions"] == 4000
+    assert {"jax", "mujoco", "dm_control"} <= results["versions"].keys()
+    assert {"data", "encoder", "tasks", "policy", "total"} <= results["seconds"].keys()
+    for returns in (results["returns"], results["random"]):
+        assert (np.asarray(returns) >= 0).all() and (np.asarray(returns) <= 1000).all()
+
+
+def test_metrics_are_json_lines_by_seed(smoke):
+    folder, _ = smoke
+    lines = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    steps = [line["step"] for line in lines if "policy/critic_loss" in line]
+    assert steps == [20, 40, 60]
+    assert all(len(line["encoder/loss"]) == 2 for line in lines if "encoder/loss" in line)
+    assert list((folder / "run" / "tensorboard").glob("events*"))
+
+
+def test_same_command_again_trains_nothing_and_scores_the_same(smoke):
+    folder, _ = smoke
+    first = json.loads((folder / "run" / "results.json").read_text())
+    before = (folder / "run" / "metrics.jsonl").read_text()
+    done = command(
+        f"--config={CONFIG}", f"--workdir={folder / 'run'}", "--config.seeds=2",
+        f"--config.data.cache={folder / 'data'}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run" / "metrics.jsonl").read_text() == before
+    again = json.loads((folder / "run" / "results.json").read_text())
+    assert again["returns"] == first["returns"] and again["random"] == first["random"]
+
+
+def test_notebook_face(smoke):
+    folder, _ = smoke
+    agent = zsrl_jax.load(folder / "run")
+    assert agent.num_seeds == 2 and agent.domain == "cheetah"
+    z = agent.infer(reward="run")
+    assert z.shape == (2, 8)
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 8**0.5, rtol=1e-5)
+    # the same reward as a function of physics, and as labelled states
+    own = agent.infer(reward=lambda physics: zsrl_jax.relabel("cheetah", "run", physics))
+    np.testing.assert_allclose(own, z, rtol=1e-4, atol=1e-5)
+    states = np.asarray(agent.params.prompt_obs)
+    reward = zsrl_jax.relabel("cheetah", "run", np.asarray(agent.params.prompt_physics))
+    np.testing.assert_allclose(agent.infer(reward=(states, reward)), z, rtol=1e-4, atol=1e-5)
+    for prompt in ({"goal": states[0]}, {"demonstration": states[:30]}):
+        assert agent.infer(**prompt).shape == (2, 8)
+    assert agent.act(states[0], z).shape == (2, 6)
+    batch = agent.act(np.broadcast_to(states[:5], (2, 5, 17)), z)
+    assert batch.shape == (2, 5, 6) and np.abs(batch).max() <= 1
+    np.testing.assert_allclose(batch[:, 0], agent.act(states[0], z), rtol=1e-4, atol=1e-6)
+    with pytest.raises(DataError, match="exactly one"):
+        agent.infer(reward="run", goal=states[0])
+    with pytest.raises(TaskError, match="did you mean 'run'"):
+        agent.infer(reward="runn")
+    with pytest.raises(DataError, match="one reward a state"):
+        agent.infer(reward=lambda physics: physics)
+
+
+def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
+    """One episode by hand in the simulator gives the same return as the batch of all."""
+    folder, _ = smoke
+    scores = zsrl_jax.evaluate(folder / "run", tasks=["walk"], episodes=2, seed=0, progress=False)
+    results = json.loads((folder / "run" / "results.json").read_text())
+    np.testing.assert_allclose(scores.returns[:, 0], np.array(results["returns"])[:, 0], rtol=1e-6)
+    agent = zsrl_jax.load(folder / "run")
+    from zsrl_jax.envs import Simulator
+
+    simulator = Simulator("cheetah", 1)
+    obs, z, total = simulator.reset([1]), agent.infer(reward="walk"), 0.0
+    for _ in range(1000):
+        obs = simulator.step(agent.act(obs[0], z)[1:])
+        total += zsrl_jax.relabel("cheetah", "walk", simulator.physics())[0]
+    assert scores.returns[1, 0, 1] == pytest.approx(total, rel=0.02)
+    assert "walk" in str(scores) and "random" in str(scores)
+
+
+def test_train_from_python_equals_the_command(smoke, tmp_path):
+    folder, _ = smoke
+    from configs.cell import get_cell
+
+    config = get_cell("cheetah", "fb", "btd", "smoke")
+    config.seed = 1  # seed 1 alone: the second of the run above
+    data = next((folder / "data" / "cheetah").iterdir())
+    agent = zsrl_jax.train(config, zsrl_jax.load_dataset(data), tmp_path / "one", quiet=True)
+    other = zsrl_jax.load(folder / "run")
+    obs = np.linspace(-1, 1, 17)
+    z = other.infer(reward="walk")[1:]
+    np.testing.assert_array_equal(agent.act(obs, z)[0], other.act(obs, np.concatenate([z, z]))[1])
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ([f"--config={CONFIG}", "--config.policy.update=5"], "updates"),
+        ([f"--config={CONFIG}", "--config.polcy.updates=5"], "policy"),
+        ([f"--config={CONFIG}", "--config.policy.updates=many"], "many"),
+        (["--config=configs/cell.py:cheetah,fb,uniforn"], "did you mean 'uniform'"),
+        (["--config=configs/cell.py:cheetah,fb,btd,huge"], "unknown scale 'huge'"),
+        (["--config=configs/nothing.py"], "configs/nothing.py"),
+        ([], "no config"),
+        ([f"--config={CONFIG}", "--config.data.path=nowhere/at/all"], "nowhere/at/all"),
+        ([f"--config={CONFIG}", "--config.tasks.sampler=btt"], "did you mean 'btd'"),
+        ([f"--config={CONFIG}", "--config.scale=paper"], "configs/cheetah_fb_btd.py:paper"),
+    ],
+)
+def test_bad_input_is_one_clear_line(args, told, tmp_path):
+    done = command(*args, *([f"--workdir={tmp_path}/run"] if args else []))
+    assert done.returncode == 2, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert lines[-1].startswith("error: ") and told in lines[-1]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_truncated_episode_is_one_clear_line(smoke, tmp_path):
+    folder, _ = smoke
+    source = next((folder / "data" / "cheetah").iterdir()) / "buffer"
+    for file in source.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    victim = sorted(tmp_path.iterdir())[2]
+    victim.write_bytes(victim.read_bytes()[:1000])
+    done = command(f"--config={CONFIG}", f"--config.data.path={tmp_path}", f"--workdir={tmp_path}/run")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith(f"error: episode '{victim}'")
+
+
+def test_collect_command_prints_coverage(tmp_path):
+    done = command(
+        "--domain=cheetah", "--episodes=2", f"--out={tmp_path}", "--recipe.num_envs=2",
+        "--recipe.width=8", "--recipe.rnd_width=8", "--recipe.random_steps=5000",
+        module="experiments.collect",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "speed" in done.stdout and "99 %" in done.stdout and "coverage" in done.stdout
+    bad = command("--domain=cheeta", module="experiments.collect")
+    assert bad.returncode == 2 and "did you mean 'cheetah'" in bad.stderr
+
+
+def test_unknown_task_is_named(smoke):
+    folder, _ = smoke
+    with pytest.raises(TaskError, match="unknown cheetah task 'rum': did you mean 'run'"):
+        zsrl_jax.evaluate(folder / "run", tasks=["rum"])
+    with pytest.raises(DataError, match="does not exist"):
+        zsrl_jax.load(folder / "nothing")
