@@ -182,19 +182,21 @@ def _write(store: Store, first, start, obs, action) -> Store:
 
 
 def coverage(dataset: Dataset) -> list[str]:
-    """Tell how much of the domain a dataset covers: percentiles of quantities, distinct cells."""
+    """Tell how much of the domain a dataset covers: percentiles of quantities, cells visited.
+
+    Cells are those of a grid of side 0.1 over the named scalar quantities: how many different
+    combinations of speed, height and uprightness were ever seen.
+    """
+    if dataset.domain is None or dataset.physics is None:
+        return ["coverage unknown: the dataset has no physics of a known domain"]
+    rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
+    table = quantities(dataset.domain, dataset.physics[rows])._asdict()
+    scalars = {name: np.asarray(value) for name, value in table.items() if np.ndim(value) == 1}
     lines = []
-    if dataset.domain and dataset.physics is not None:
-        states = dataset.physics.reshape(-1, dataset.physics.shape[-1])
-        for name, value in _named(quantities(dataset.domain, states)).items():
-            low, mid, high = np.percentile(value, [1, 50, 99])
-            lines.append(f"{name:>22}: 1 % {low:8.2f}   median {mid:8.2f}   99 % {high:8.2f}")
-    cells = np.round(dataset.obs.reshape(-1, dataset.obs.shape[-1])).astype(np.int32)
-    distinct = len(np.unique(cells, axis=0))
-    lines.append(f"{'state coverage':>22}: {distinct} distinct cells of side 1 in {len(cells)} states")
+    for name, value in scalars.items():
+        low, mid, high = np.percentile(value, [1, 50, 99])
+        lines.append(f"{name:>16}: 1 % {low:7.2f}   median {mid:7.2f}   99 % {high:7.2f}")
+    cells = np.round(np.stack(list(scalars.values()), axis=1) / 0.1).astype(np.int32)
+    count = len(np.unique(cells, axis=0))
+    lines.append(f"{'state coverage':>16}: {count} cells of side 0.1 in {', '.join(scalars)}")
     return lines
-
-
-def _named(values) -> dict[str, np.ndarray]:
-    table = values._asdict() if hasattr(values, "_asdict") else dict(values)
-    return {name: value for name, value in table.items() if np.ndim(value) == 1}

@@ -61,5 +61,14 @@ def suite_file(name: str) -> pathlib.Path:
 
 @functools.cache
 def suite_model(name: str) -> mujoco.MjModel:
-    """Compile an unchanged dm_control suite model, once a process."""
-    return mujoco.MjModel.from_xml_path(str(suite_file(name)))
+    """Compile an unchanged dm_control suite model, once a process.
+
+    Its authors' use of a deprecated attribute is not the user's business: the compiler's warning
+    (and the log file that MuJoCo would leave in the working folder) is kept quiet.
+    """
+    handler = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        return mujoco.MjModel.from_xml_path(str(suite_file(name)))
+    finally:
+        mujoco.set_mju_user_warning(handler)

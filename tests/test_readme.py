@@ -1,0 +1,48 @@
+"""What the README shows works as shown."""
+
+import re
+import types
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import zsrl_jax
+from configs import base
+from zsrl_jax.data import fit_normalizer, to_device
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_encoder_of_the_readme_learns(noise_dataset):
+    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def make" in c)
+    module = types.ModuleType("shown")
+    exec(code, module.__dict__)
+    config = base.get_config("cheetah", "fb", "btd").encoder
+    config.update({"dim": 4, "hidden": (16,), "batch": 32, "learning_rate": 1e-2})
+    encoder = module.make(config, noise_dataset.spec)
+    store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
+    state, update, seen = encoder.init(jax.random.key(0)), jax.jit(encoder.update), []
+    for step in range(100):
+        batch = encoder.sample(jax.random.key(step), store)
+        state, metrics = update(state, batch, jax.random.key(step), step)
+        seen.append(float(metrics["encoder/loss"]))
+    assert np.mean(seen[-10:]) < np.mean(seen[:10])
+    phi = encoder.features(encoder.freeze(jax.random.key(0), state.params, store), store.obs[0])
+    np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 2.0, rtol=1e-4)
+
+
+def test_public_names_are_there():
+    table = README.split("## Public names")[1].split("\n## ")[0]
+    for name in re.findall(r"^\| `(\w+)[(`]", table, re.M):
+        assert hasattr(zsrl_jax, name), name
+    for name in ("ENCODERS", "SAMPLERS", "DOMAINS", "gmm", "quantities"):
+        assert name in table and hasattr(zsrl_jax, name)
+
+
+def test_files_and_links_exist():
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert link.startswith("http") or (ROOT / link).exists(), link
+    for config in re.findall(r"configs/\w+\.py", README):
+        assert (ROOT / config).exists(), config

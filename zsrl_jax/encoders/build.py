@@ -1,0 +1,63 @@
+"""From one loss to an encoder: phi, its heads, their targets, and the orthonormality term.
+
+    loss = objective(phi, heads; batch) + w ortho(phi)
+
+`objective(online, target, batch, key)` gives (value, phi of the batch, terms); `online` and
+`target` hold each network as a function: online.phi(obs), online.head(...), target.phi(obs).
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+
+import jax
+from ml_collections import ConfigDict
+
+from zsrl_jax import learner, networks
+from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.encoders import losses
+from zsrl_jax.types import Encoder, Spec
+
+
+def from_objective(
+    config: ConfigDict,
+    spec: Spec,
+    heads: dict[str, networks.Net],
+    objective: Callable,
+    has_target: bool = False,
+    sample: Callable | None = None,
+) -> Encoder:
+    """Make an encoder whose phi and heads descend one objective together."""
+    radius = networks.sphere_radius(config.radius, config.dim)
+    phi = networks.sphere_mlp(spec.obs_dim, config.hidden, config.dim, radius)
+    nets = {"phi": phi, **heads}
+
+    def bind(params):
+        return SimpleNamespace(
+            **{name: functools.partial(nets[name].apply, params[name]) for name in params}
+        )
+
+    def init_params(key):
+        keys = jax.random.split(key, len(nets))
+        return {"nets": {n: net.init(k) for (n, net), k in zip(nets.items(), keys, strict=True)}}
+
+    def loss(part, params, target_params, batch, key):
+        target = bind(target_params.get("nets", {}))
+        value, features, terms = objective(bind(part), target, batch, key)
+        ortho = losses.orthonormality_loss(features)
+        total = value + config.orthonormality * ortho
+        terms = {f"encoder/{name}": term for name, term in terms.items()}
+        terms |= {"encoder/loss": total, "encoder/objective": value, "encoder/orthonormality": ortho}
+        return total, terms | losses.feature_health(features)
+
+    steps = [learner.Step("nets", loss, config.learning_rate)]
+    targets: Sequence[str] = ["nets"] if has_target else []
+    init, update = learner.make(init_params, steps, targets, config.target_rate)
+
+    def draw(key, store):
+        return draw_transitions(key, store, config.batch)
+
+    def freeze(key, params, store):
+        return params["nets"]["phi"]
+
+    return Encoder(init, sample or draw, update, freeze, phi.apply)
