@@ -6,6 +6,8 @@ SCALE is auto (default: paper where JAX sees an accelerator, laptop on a CPU), p
 smoke (under a minute, for tests).
 """
 
+from collections.abc import Mapping
+
 import jax
 from ml_collections import ConfigDict
 
@@ -13,7 +15,7 @@ from configs import base
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 
-SCALES = {
+SCALES: dict[str, dict] = {
     "paper": {},
     "laptop": {
         "seeds": 1,
@@ -48,6 +50,7 @@ SCALES = {
             "learning_rate": 3e-4,
             "head_norm": True,
             "behaviour": 0.2,
+            "anneal": True,
         },
     },
     "smoke": {
@@ -88,7 +91,7 @@ def choose_scale(scale: str) -> tuple[str, str]:
 
 def get_cell(domain: str, encoder: str, sampler: str, scale: str = "auto") -> ConfigDict:
     """Return the config of one cell at one scale."""
-    tables = {"domain": DOMAINS, "encoder": ENCODERS, "sampler": SAMPLERS}
+    tables: dict[str, Mapping] = {"domain": DOMAINS, "encoder": ENCODERS, "sampler": SAMPLERS}
     for (kind, table), name in zip(tables.items(), (domain, encoder, sampler), strict=True):
         if name not in table:
             raise TaskError(unknown(kind, name, table))

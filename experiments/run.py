@@ -16,7 +16,9 @@ from zsrl_jax import evaluate, pipeline
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError
 
-CONFIG = config_flags.DEFINE_config_file("config", help_string="FILE.py[:ARGUMENT]", lock_config=True)
+CONFIG = config_flags.DEFINE_config_file(
+    "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
+)
 WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
 PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control", "mujoco", "numpy")
 

@@ -20,7 +20,7 @@ def strict_jax():
 
 
 def counter_dataset(lengths, obs_dim=3, action_dim=2) -> Dataset:
-    """Episodes whose values tell where they stand: obs = 1000 episode + row, action = -(the same)."""
+    """Episodes whose values tell where they stand: obs = 1000 episode + row, action = -obs."""
     rows = max(lengths) + 1
     place = 1000.0 * np.arange(len(lengths))[:, None] + np.arange(rows)[None]
     obs = np.repeat(place[..., None], obs_dim, axis=-1).astype(np.float32)

@@ -67,7 +67,9 @@ def test_running_moments_equal_those_of_all_values():
     for part in np.split(values, 6):
         moments = moments.add(jnp.asarray(part))
     np.testing.assert_allclose(moments.mean, values.mean(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(moments.deviation(), values.astype(np.float64).std(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(
+        moments.deviation(), values.astype(np.float64).std(axis=0), rtol=1e-3
+    )
 
 
 def test_coverage_names_speed_and_cells(whole):

@@ -34,7 +34,11 @@ def test_auto_follows_the_backend(monkeypatch):
 
 def test_paper_scale_has_the_paper_s_numbers():
     config = cheetah_fb_btd.get_config("paper")
-    assert (config.encoder.updates, config.encoder.batch, config.encoder.dim) == (2_000_000, 1024, 50)
+    assert (config.encoder.updates, config.encoder.batch, config.encoder.dim) == (
+        2_000_000,
+        1024,
+        50,
+    )
     policy = config.policy
     assert (policy.updates, policy.num_tasks, policy.per_task) == (1_000_000, 32, 64)
     assert (policy.learning_rate, policy.noise, policy.noise_clip) == (1e-4, 0.2, 0.3)

@@ -40,7 +40,9 @@ def test_effective_rank_counts_directions():
     draw = np.random.default_rng(0)
     flat = np.zeros((4000, 5), np.float32)
     flat[:, :2] = draw.normal(size=(4000, 2))
-    assert losses.feature_health(jnp.asarray(flat))["encoder/effective_rank"] == pytest.approx(2, abs=0.1)
+    assert losses.feature_health(jnp.asarray(flat))["encoder/effective_rank"] == pytest.approx(
+        2, abs=0.1
+    )
 
 
 def test_fb_loss_against_loops_over_pairs():

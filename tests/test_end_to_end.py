@@ -54,7 +54,9 @@ def test_run_prints_scale_table_and_writes_results(smoke):
 
 def test_metrics_are_json_lines_by_seed(smoke):
     folder, _ = smoke
-    lines = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
     steps = [line["step"] for line in lines if "policy/critic_loss" in line]
     assert steps == [20, 40, 60]
     assert all(len(line["encoder/loss"]) == 2 for line in lines if "encoder/loss" in line)
@@ -165,7 +167,9 @@ def test_truncated_episode_is_one_clear_line(smoke, tmp_path):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     victim = sorted(tmp_path.iterdir())[2]
     victim.write_bytes(victim.read_bytes()[:1000])
-    done = command(f"--config={CONFIG}", f"--config.data.path={tmp_path}", f"--workdir={tmp_path}/run")
+    done = command(
+        f"--config={CONFIG}", f"--config.data.path={tmp_path}", f"--workdir={tmp_path}/run"
+    )
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith(f"error: episode '{victim}'")
 

@@ -94,6 +94,18 @@ def test_quantities_equal_mujocos(name):
             assert found.joint_speed[i, k] == data.qvel[model.jnt_dofadr[j]]
 
 
+@pytest.mark.parametrize("name", DOMAINS)
+def test_quantities_on_the_device_equal_numpys(name):
+    physics = random_states(DOMAINS[name].model(), 20, seed=1)
+    wanted = quantities(name, physics)
+    with jax.enable_x64(True):
+        found = jax.jit(lambda x: quantities(name, x))(jnp.asarray(physics))
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert isinstance(mine, jax.Array) and isinstance(theirs, np.ndarray)
+            assert mine.dtype == theirs.dtype == np.float64
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
 CHAIN = """
 <mujoco><worldbody>
   <body name="a" pos=".1 -.2 .5" euler="20 30 40"><joint type="hinge" axis="1 2 3" pos=".1 .2 .3"/>

@@ -38,11 +38,15 @@ def test_auto_ridge_beats_the_bare_solution_on_collinear_features():
 
     def sample(num):
         source = draw.normal(size=(num, 3))
-        return source @ basis + 1e-3 * draw.normal(size=(num, 60)), source @ truth + draw.normal(size=num)
+        return source @ basis + 1e-3 * draw.normal(size=(num, 60)), source @ truth + draw.normal(
+            size=num
+        )
 
     phi, reward = sample(80)
     fresh, answer = sample(2000)
-    error = {r: np.mean((fresh @ infer.solve(phi, reward, r)[0] - answer) ** 2) for r in ("auto", 0.0)}
+    error = {
+        r: np.mean((fresh @ infer.solve(phi, reward, r)[0] - answer) ** 2) for r in ("auto", 0.0)
+    }
     assert error["auto"] < 0.8 * error[0.0]
 
 

@@ -1,4 +1,4 @@
-"""What holds for every encoder and for the policy: seeds, chunks, keys, targets, frozen features."""
+"""What holds for every encoder and for the policy: seeds, chunks, keys, targets."""
 
 import jax
 import jax.numpy as jnp
@@ -69,9 +69,7 @@ def test_vmapped_seeds_follow_mapped_ones(noise_dataset):
     for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-6)
     # keys, places and tasks are drawn the same to the bit
-    draws = [
-        over_seeds(learner.sample, (0, None), how=how)(keys, data) for how in ("map", "vmap")
-    ]
+    draws = [over_seeds(learner.sample, (0, None), how=how)(keys, data) for how in ("map", "vmap")]
     assert equal(draws[0]._replace(reward=0), draws[1]._replace(reward=0))
 
 
@@ -92,7 +90,9 @@ def test_targets_move_only_by_the_soft_update(name, noise_dataset):
     new, _ = jax.jit(learner.update)(state, batch, jax.random.key(2), 0)
     for part, old in state.target_params.items():
         expected = jax.tree.map(lambda o, n: o + 0.01 * (n - o), old, new.params[part])
-        for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(new.target_params[part]), strict=True):
+        for a, b in zip(
+            jax.tree.leaves(expected), jax.tree.leaves(new.target_params[part]), strict=True
+        ):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
         assert not equal(old, new.target_params[part])
 
@@ -121,5 +121,7 @@ def test_initial_targets_are_copies(noise_dataset):
         state = learner.init(jax.random.key(0))
         for part, target in state.target_params.items():
             assert equal(target, state.params[part])
-            for a, b in zip(jax.tree.leaves(target), jax.tree.leaves(state.params[part]), strict=True):
+            for a, b in zip(
+                jax.tree.leaves(target), jax.tree.leaves(state.params[part]), strict=True
+            ):
                 assert a.unsafe_buffer_pointer() != b.unsafe_buffer_pointer()

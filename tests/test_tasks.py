@@ -46,7 +46,9 @@ def test_subtrajectories_fit_and_lengths_are_uniform():
     assert (pieces.length >= 2).all() and (pieces.start >= 0).all()
     assert (pieces.start + pieces.length <= longest).all()
     np.testing.assert_allclose(np.mean(pieces.episode), 0.5, atol=0.03)
-    share = np.bincount(pieces.length[pieces.episode == 0], minlength=11)[2:] / np.sum(pieces.episode == 0)
+    share = np.bincount(pieces.length[pieces.episode == 0], minlength=11)[2:] / np.sum(
+        pieces.episode == 0
+    )
     np.testing.assert_allclose(share, 1 / 9, atol=0.025)
     starts = pieces.start[(pieces.episode == 0) & (pieces.length == 9)]
     np.testing.assert_allclose(np.mean(starts), 0.5, atol=0.12)
@@ -57,7 +59,9 @@ def test_subtrajectories_fit_and_lengths_are_uniform():
 def test_samples_lie_on_the_sphere_and_follow_the_key(name, radius):
     phi = np.random.default_rng(1).normal(size=(6, 31, 5))
     fit, sample = SAMPLERS[name]
-    params = jax.jit(lambda key: fit(key, behaviour(phi), section(radius=radius)))(jax.random.key(0))
+    params = jax.jit(lambda key: fit(key, behaviour(phi), section(radius=radius)))(
+        jax.random.key(0)
+    )
     draw = jax.jit(lambda key, params: sample(key, params, 64))
     z = np.asarray(draw(jax.random.key(1), params))
     expected = {"sqrt_d": 5**0.5, "unit": 1.0}[radius]

@@ -56,7 +56,9 @@ def tiny(**fields):
 
 def policy_data(dataset, dim=3, table=True):
     store = to_device(dataset, fit_normalizer(dataset, "none"))
-    weight = jnp.asarray(np.random.default_rng(0).normal(size=(dataset.spec.obs_dim, dim)), jnp.float32)
+    weight = jnp.asarray(
+        np.random.default_rng(0).normal(size=(dataset.spec.obs_dim, dim)), jnp.float32
+    )
     phi = store.obs @ weight if table else None
     tasks = Uniform(jnp.asarray(dim**0.5), jnp.zeros(dim))
     return td3.PolicyData(store, phi, weight, jnp.arange(float(dim)), tasks)
@@ -71,13 +73,16 @@ def test_batch_holds_tasks_times_transitions_and_rewards_the_state_reached(noise
     np.testing.assert_array_equal(z, np.repeat(z[:, :1], 8, axis=1))
     assert len(np.unique(z[:, 0, 0])) == 4
     reached = np.asarray(batch.transition.next_obs @ data.encoder) - np.arange(3.0)
-    np.testing.assert_allclose(batch.reward, np.sum(reached * batch.z, axis=1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        batch.reward, np.sum(reached * batch.z, axis=1), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_features_by_table_and_on_the_fly_are_the_same(noise_dataset):
     sample = td3.make_sample(tiny(), lambda w, obs: obs @ w, SAMPLERS["uniform"])
     one, other = (
-        sample(jax.random.key(0), policy_data(noise_dataset, table=table)) for table in (True, False)
+        sample(jax.random.key(0), policy_data(noise_dataset, table=table))
+        for table in (True, False)
     )
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -92,7 +97,11 @@ def test_policy_delay_holds_the_actor_still_between_its_turns(noise_dataset):
     moved = []
     for step in range(4):
         new, _ = policy.update(state, batch, jax.random.key(2), step)
-        pairs = zip(jax.tree.leaves(new.params["actor"]), jax.tree.leaves(state.params["actor"]), strict=True)
+        pairs = zip(
+            jax.tree.leaves(new.params["actor"]),
+            jax.tree.leaves(state.params["actor"]),
+            strict=True,
+        )
         moved.append(any(bool(np.any(a != b)) for a, b in pairs))
         state = new
     assert moved == [True, False, True, False]
@@ -100,7 +109,7 @@ def test_policy_delay_holds_the_actor_still_between_its_turns(noise_dataset):
 
 @pytest.mark.parametrize("head", ["successor", "scalar"])
 def test_probe_two_states_where_z_fixes_the_best_action(head):
-    """The sign of the action is the next state; phi(s) = (s, 1): z_0 > 0 wants +, z_0 < 0 wants -."""
+    """The next state is the action's sign and phi(s) = (s, 1): the best action is sign z_0."""
     draw = np.random.default_rng(0)
     action = draw.uniform(-1, 1, (8, 50, 1)).astype(np.float32)
     obs = np.zeros((8, 51, 1), np.float32)
@@ -123,3 +132,11 @@ def test_probe_two_states_where_z_fixes_the_best_action(head):
         chosen = np.asarray(policy.act(state.params, obs, z))[:, 0]
         np.testing.assert_array_equal(np.sign(chosen), np.sign(z[:, 0]))
     assert np.isfinite(float(metrics["policy/critic_loss"]))
+
+
+def test_annealed_rate_ends_at_zero():
+    config = tiny(learning_rate=1e-3, updates=10)
+    assert td3.learning_rate(config, 1) == 1e-3
+    config.anneal = True
+    rate = td3.learning_rate(config, 2)  # five turns of a step taken every second update
+    assert [float(rate(turn)) for turn in (0, 5)] == pytest.approx([1e-3, 0.0])

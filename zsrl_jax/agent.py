@@ -51,7 +51,7 @@ class Prompt(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Agent:
-    """A trained agent: `infer` turns a prompt into z, `act` turns observations and z into actions."""
+    """A trained agent: `infer` turns a prompt into z, `act` turns states and z into actions."""
 
     config: ConfigDict
     spec: Spec
@@ -114,7 +114,8 @@ class Agent:
         given = [x for x in (reward, goal, demonstration) if x is not None]
         if len(given) != 1:
             raise DataError(
-                f"infer got {len(given)} prompts: expected exactly one of reward, goal, demonstration"
+                f"infer got {len(given)} prompts: expected exactly one of "
+                "reward, goal, demonstration"
             )
         if reward is not None:
             solved = self._regress(*self._label(reward))
@@ -167,7 +168,7 @@ class Agent:
         physics = self.params.prompt_physics
         if physics is None or (isinstance(reward, str) and self.domain is None):
             raise DataError(
-                "this dataset has no physics of a known domain to label: give reward=(states, rewards)"
+                "the dataset has no physics of a known domain: give reward=(states, rewards)"
             )
         physics = np.asarray(physics)
         if isinstance(reward, str):
@@ -182,7 +183,9 @@ class Agent:
         return self.params.prompt_obs, value
 
     def _regress(self, states, reward) -> list[Regression]:
-        return [infer.task_vector(p, reward, self.config.infer.ridge) for p in self.features(states)]
+        return [
+            infer.task_vector(p, reward, self.config.infer.ridge) for p in self.features(states)
+        ]
 
     def _observations(self, obs: Any, name: str) -> Array:
         obs = jnp.asarray(obs, jnp.float32)
@@ -223,9 +226,7 @@ def load(workdir: str | os.PathLike) -> Agent:
             f"run folder '{workdir}' has no finished agent: run the same command again to finish it"
         )
     is_leaf = lambda x: isinstance(x, list) and len(x) == 2 and isinstance(x[1], str)  # noqa: E731
-    like = jax.tree.map(
-        lambda leaf: np.zeros(leaf[0], leaf[1]), meta["tree"], is_leaf=is_leaf
-    )
+    like = jax.tree.map(lambda leaf: np.zeros(leaf[0], leaf[1]), meta["tree"], is_leaf=is_leaf)
     tree = checkpoint.restore(workdir / "agent", like)
     tree["normalizer"] = Normalizer(**tree["normalizer"])
     tree.setdefault("prompt_physics", None)

@@ -119,7 +119,9 @@ class _Collection:
         """Run one episode in every environment, with the updates that belong to it."""
         first, steps = self.done, self.domain.episode_length
         key = jax.random.fold_in(self.key, 1 + first // self.num_envs)
-        obs = [self.simulator.reset([self.seed * 1_000_003 + first + i for i in range(self.num_envs)])]
+        obs = [
+            self.simulator.reset([self.seed * 1_000_003 + first + i for i in range(self.num_envs)])
+        ]
         physics, action = [self.simulator.physics()], []
         metrics: dict[str, jax.Array] = {}
         debt = 0.0

@@ -74,12 +74,19 @@ def evaluate(
             raise TaskError(unknown(f"{agent.domain} task", task, known))
     prompts = [agent.prompt(task) for task in tasks]
     returns, random, blown = _rollout(agent, tasks, prompts, episodes, seed, progress)
-    r2, cosine = (np.stack([getattr(p, name) for p in prompts], axis=1) for name in ("r2", "cosine"))
+    r2, cosine = (
+        np.stack([getattr(p, name) for p in prompts], axis=1) for name in ("r2", "cosine")
+    )
     return Scores(agent.domain, tasks, returns, random, r2, cosine, blown)
 
 
 def _rollout(
-    agent: Agent, tasks: tuple[str, ...], prompts: list[Prompt], episodes: int, seed: int, progress: bool
+    agent: Agent,
+    tasks: tuple[str, ...],
+    prompts: list[Prompt],
+    episodes: int,
+    seed: int,
+    progress: bool,
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Play all seeds x tasks x episodes and the random policy's episodes, in step."""
     assert agent.domain is not None

@@ -45,7 +45,7 @@ def default_config() -> ConfigDict:
 class Moments(NamedTuple):
     """Running mean and sum of squared deviations, by Welford's rule over batches."""
 
-    count: Float[Array, ""]
+    number: Float[Array, ""]
     mean: Float[Array, "*shape"]
     square: Float[Array, "*shape"]
 
@@ -54,17 +54,17 @@ class Moments(NamedTuple):
         size = batch.shape[0]
         mean = jnp.mean(batch, axis=0)
         square = jnp.sum((batch - mean[None]) ** 2, axis=0)
-        total = self.count + size
+        total = self.number + size
         delta = mean - self.mean
         return Moments(
             total,
             self.mean + delta * size / total,
-            self.square + square + delta**2 * self.count * size / total,
+            self.square + square + delta**2 * self.number * size / total,
         )
 
     def deviation(self) -> Float[Array, "*shape"]:
         """Return the standard deviation, never 0."""
-        return jnp.sqrt(self.square / jnp.maximum(self.count, 1.0)) + 1e-6
+        return jnp.sqrt(self.square / jnp.maximum(self.number, 1.0)) + 1e-6
 
 
 class ExplorerState(NamedTuple):

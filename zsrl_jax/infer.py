@@ -64,7 +64,9 @@ def task_vector(
     """Regress rewards on features; R^2 is measured on every fifth state, left out once."""
     reward = np.asarray(reward, np.float64)
     if reward.shape != (len(phi),):
-        raise DataError(f"rewards have shape {reward.shape}: expected one for each of {len(phi)} states")
+        raise DataError(
+            f"rewards have shape {reward.shape}: expected one for each of {len(phi)} states"
+        )
     if not np.isfinite(reward).all():
         raise DataError(f"reward is not finite in {int((~np.isfinite(reward)).sum())} states")
     z, strength = solve(phi, reward, ridge)
@@ -86,9 +88,7 @@ def goal_vector(
     return np.linalg.pinv(covariance, rcond=1e-8, hermitian=True) @ np.asarray(goal, np.float64)
 
 
-def demonstration_vector(
-    phi: Float[np.ndarray, "n d"], discount: float
-) -> Float[np.ndarray, " d"]:
+def demonstration_vector(phi: Float[np.ndarray, "n d"], discount: float) -> Float[np.ndarray, " d"]:
     """Return the discounted feature occupancy of a demonstration."""
     return (discount ** np.arange(len(phi))) @ np.asarray(phi, np.float64)
 

@@ -1,7 +1,7 @@
 """From losses to an update, once for every encoder and for the policy.
 
-    params[part] <- Adam(grad_{params[part]} loss)     for each step, in order
-    target       <- target + tau (params - target)     for the parts that have a target
+params[part] <- Adam(grad_{params[part]} loss)     for each step, in order
+target       <- target + tau (params - target)     for the parts that have a target
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ class Step(NamedTuple):
 
     part: str
     loss: Callable[..., tuple[Any, Metrics]]  # (part, params, target_params, batch, key)
-    learning_rate: float
+    learning_rate: Any  # a number, or an optax schedule
     every: int = 1  # take the step at updates 0, every, 2 every, ...
 
 
@@ -61,7 +61,7 @@ def make(
         return state, metrics
 
     def update(state, batch, key, step):
-        metrics = {}
+        metrics: Metrics = {}
         for spec, key_step in zip(steps, jax.random.split(key, len(steps)), strict=True):
             if spec.every == 1:
                 state, new = take(spec, state, batch, key_step)

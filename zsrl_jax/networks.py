@@ -23,14 +23,14 @@ class Net(NamedTuple):
     apply: Callable
 
 
-def project(x: Float[Array, "*batch d"], radius: float) -> Float[Array, "*batch d"]:
+def project(x: Float[Array, "*batch d"], radius: float | Array) -> Float[Array, "*batch d"]:
     """Scale vectors to the sphere of the given radius; the gradient at 0 is finite."""
     square = jnp.sum(x * x, axis=-1, keepdims=True)
     return x * (radius * jax.lax.rsqrt(jnp.maximum(square, 1e-12)))
 
 
 def sphere_radius(name: str, dim: int) -> float:
-    """Return the radius of the task sphere: `sqrt_d` (the field's) or `unit` (the paper's letter)."""
+    """Return the radius of the sphere: `sqrt_d` (the field's) or `unit` (the paper's letter)."""
     return {"sqrt_d": float(dim) ** 0.5, "unit": 1.0}[name]
 
 

@@ -21,7 +21,7 @@ from zsrl_jax import agent as agents
 from zsrl_jax import checkpoint, metrics, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.collection import collect
-from zsrl_jax.data import Dataset, Normalizer, exorl, fit_normalizer, load_dataset, to_device
+from zsrl_jax.data import Dataset, exorl, fit_normalizer, load_dataset, to_device
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
 from zsrl_jax.evaluation import evaluate
@@ -30,6 +30,9 @@ from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks
 from zsrl_jax.types import Encoder, LearnerState, Store
 
 STAGES = ("data", "encoder", "tasks", "policy")
+_OWN: Any = 0
+_SHARED: Any = None
+DATA_AXES = td3.PolicyData(store=_SHARED, phi=_OWN, encoder=_OWN, mean=_OWN, tasks=_OWN)
 SHOWN = {
     "encoder": ("encoder/loss", "encoder/effective_rank"),
     "policy": ("policy/critic_loss", "policy/q", "policy/saturated"),
@@ -69,7 +72,8 @@ def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
         dataset = load_dataset(folder, max_episodes=section.max_episodes or None)
         if dataset.domain != config.domain:
             raise DataError(
-                f"'{folder}' holds {dataset.domain or 'an unknown domain'}: expected {config.domain}"
+                f"'{folder}' holds {dataset.domain or 'an unknown domain'}: "
+                f"expected {config.domain}"
             )
         return dataset
     recipe = json.dumps(section.collect.to_dict(), sort_keys=True)
@@ -137,9 +141,8 @@ def _train(run: Run, dataset: Dataset, quiet: bool) -> Agent:
     sampler = SAMPLERS[config.tasks.sampler]
     sample = td3.make_sample(config.policy, encoder.features, sampler)
     policy = td3.make(config.policy, dataset.spec, config.encoder.dim, sample)
-    axes = td3.PolicyData(store=None, phi=0, encoder=0, mean=0, tasks=0)
     on_chunk = _evaluator(run, finish)
-    state = _learn(run, "policy", policy, data, axes, quiet, on_chunk)
+    state = _learn(run, "policy", policy, data, DATA_AXES, quiet, on_chunk)
     agent = finish(state)
     agents.save(agent, run.workdir)
     return agent
@@ -189,10 +192,10 @@ def _compiled(learner, length: int, data_axes):
 
 def _behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
     """See the data through the encoder: by table where there is one, else on the fly."""
-    if data.phi is not None:
-        return Behaviour(lambda episode: data.phi[episode], data.store.length, data.mean.shape[0])
 
     def phi(episode):
+        if data.phi is not None:
+            return data.phi[episode]
         return encoder.features(data.encoder, data.store.obs[episode])
 
     return Behaviour(phi, data.store.length, data.mean.shape[0])
@@ -236,8 +239,7 @@ def _fit(run: Run, encoder: Encoder, data: td3.PolicyData, keys, fit) -> Any:
     def one(key, data):
         return fit(key, _behaviour(encoder, data), section)
 
-    axes = td3.PolicyData(store=None, phi=0, encoder=0, mean=0, tasks=None)
-    return over_seeds(one, (0, axes))(keys, data._replace(tasks=None))
+    return over_seeds(one, (0, DATA_AXES))(keys, data._replace(tasks=None))
 
 
 def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:

@@ -66,9 +66,7 @@ def occupancies(
 
     def psi(piece):
         phi = behaviour.phi(piece.episode[None])[0]
-        weight = occupancy_weight(
-            piece.start[None], piece.length[None], phi.shape[0], discount
-        )
+        weight = occupancy_weight(piece.start[None], piece.length[None], phi.shape[0], discount)
         return (weight @ phi)[0]
 
     return jax.lax.map(psi, pieces, batch_size=chunk)

@@ -5,12 +5,13 @@
     critic   sum_k mean (Q_k(s, a, z) - y)^2,               Q_k = psi_k(s, a, z).z
     actor    -mean min_k Q_k(s, pi(s, z), z)
 
-A batch holds `num_tasks` task vectors with `per_task` transitions each. Departures from the paper,
-each a field: `center_reward` shifts every reward by a constant, which changes no optimal policy but
-takes the large constant that phi carries out of Q (false = the paper's letter); `behaviour` > 0 adds
-`behaviour` mean |pi(s, z) - a|^2 with Q scaled by its mean absolute value (Fujimoto and Gu, 2021),
-and `head_norm` puts LayerNorm into the critic's heads: both steady small data, both off at paper
-scale.
+A batch holds `num_tasks` task vectors with `per_task` transitions each.
+
+Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
+changes no optimal policy but takes the large constant that phi carries out of Q (false = the
+paper's letter). `behaviour` > 0 adds `behaviour` mean |pi(s, z) - a|^2, with Q scaled by its mean
+absolute value (Fujimoto and Gu, 2021), `head_norm` puts LayerNorm into the critic's heads, and
+`anneal` takes the learning rate to 0: they steady small data and are off at paper scale.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
@@ -79,6 +81,13 @@ def q_value(
     return psi[..., 0] if head == "scalar" else jnp.sum(psi * z[None], axis=-1)
 
 
+def learning_rate(config: ConfigDict, every: int) -> float | optax.Schedule:
+    """Return the rate, or its straight way to 0 at the last update (`anneal`)."""
+    if not config.anneal:
+        return config.learning_rate
+    return optax.linear_schedule(config.learning_rate, 0.0, max(config.updates // every, 1))
+
+
 def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
     """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
     num = config.num_tasks * config.per_task
@@ -102,9 +111,7 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
     """Bind a config to the TD3 learner; `sample` gives its batches."""
     out = {"successor": dim, "scalar": 1}[config.head]
     actor = networks.actor(spec.obs_dim, dim, spec.action_dim, config.width)
-    critic = networks.twin(
-        spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm
-    )
+    critic = networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm)
 
     def init_params(key):
         key_actor, key_critic = jax.random.split(key)
@@ -140,9 +147,10 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
             "policy/behaviour": jnp.mean((action - data_action) ** 2),
         }
 
+    delay = config.policy_delay
     steps = [
-        learner.Step("critic", critic_step, config.learning_rate),
-        learner.Step("actor", actor_step, config.learning_rate, config.policy_delay),
+        learner.Step("critic", critic_step, learning_rate(config, 1)),
+        learner.Step("actor", actor_step, learning_rate(config, delay), delay),
     ]
     init, update = learner.make(init_params, steps, ["critic"], config.target_rate)
 

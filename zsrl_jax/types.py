@@ -22,7 +22,7 @@ class Spec(NamedTuple):
 class Store(NamedTuple):
     """A dataset on the device: observations kept once, the next observation is the next row."""
 
-    obs: Float[Array, "episode row obs"]  # T+1 rows: the reset state, then the state after each action
+    obs: Float[Array, "episode row obs"]  # T+1 rows: the reset, then the state after each action
     action: Float[Array, "episode step action"]  # action t leads from obs t to obs t+1
     discount: Float[Array, "episode step"]  # 0 where obs t+1 is terminal, else 1
     length: Int[Array, " episode"]  # steps of each episode; what stands behind them is padding

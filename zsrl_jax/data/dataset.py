@@ -47,7 +47,7 @@ class Dataset:
         """Return a checksum of everything that training reads."""
         crc = 0
         for array in (self.obs, self.action, self.discount, self.length):
-            crc = zlib.crc32(np.ascontiguousarray(array), crc)
+            crc = zlib.crc32(np.ascontiguousarray(array).data, crc)
         return f"{crc:08x}"
 
     def reached(self, num: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

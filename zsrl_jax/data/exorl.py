@@ -41,12 +41,9 @@ def find_buffer(path: str | os.PathLike, domain: str | None = None, algo: str = 
 
 def list_episodes(folder: Path) -> list[Path]:
     """List episode files in the order of collection: by timestamp, then by number."""
-
-    def order(file):
-        match = NAME.fullmatch(file.name)
-        return (match["time"] or "", int(match["index"]))
-
-    return sorted((f for f in folder.iterdir() if NAME.fullmatch(f.name)), key=order)
+    found = [(match, f) for f in folder.iterdir() if (match := NAME.fullmatch(f.name))]
+    order = {file: (match["time"] or "", int(match["index"])) for match, file in found}
+    return sorted(order, key=order.__getitem__)
 
 
 def read_episode(file: Path) -> dict[str, np.ndarray]:
@@ -145,6 +142,6 @@ def write_episode(
     }
     file = folder / f"episode_{index:06d}_{steps}.npz"
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-        np.savez_compressed(part, **arrays)
+        np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
     os.replace(part.name, file)
     return file

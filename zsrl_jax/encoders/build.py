@@ -47,7 +47,11 @@ def from_objective(
         ortho = losses.orthonormality_loss(features)
         total = value + config.orthonormality * ortho
         terms = {f"encoder/{name}": term for name, term in terms.items()}
-        terms |= {"encoder/loss": total, "encoder/objective": value, "encoder/orthonormality": ortho}
+        terms |= {
+            "encoder/loss": total,
+            "encoder/objective": value,
+            "encoder/orthonormality": ortho,
+        }
         return total, terms | losses.feature_health(features)
 
     steps = [learner.Step("nets", loss, config.learning_rate)]

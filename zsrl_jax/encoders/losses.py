@@ -1,6 +1,6 @@
 """What several encoders share: means off and on the diagonal, orthonormality, feature health.
 
-    orthonormality(Phi) = mean_{i!=j} G_ij^2 - 2 mean_i G_ii,    G = Phi Phi^T
+orthonormality(Phi) = mean_{i!=j} G_ij^2 - 2 mean_i G_ii,    G = Phi Phi^T
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
 def orthonormality_loss(phi: Float[Array, "batch d"]) -> Float[Array, ""]:
     """Push E[phi phi^T] towards the identity, without bias, from one batch.
 
-    |Phi Phi^T| = |Phi^T Phi| in the Frobenius norm, so the d x d product serves for the Gram matrix.
+    |Phi Phi^T| = |Phi^T Phi| in the Frobenius norm: the d x d product serves for the Gram matrix.
     """
     size = phi.shape[0]
     diagonal = jnp.sum(phi * phi, axis=-1)
