@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import zsrl_jax
+from configs.cell import get_cell
+from zsrl_jax import metrics, pipeline
+from zsrl_jax.envs import Simulator
 from zsrl_jax.errors import DataError, TaskError
 
 ROOT = Path(__file__).parent.parent
@@ -111,8 +114,6 @@ def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
     results = json.loads((folder / "run" / "results.json").read_text())
     np.testing.assert_allclose(scores.returns[:, 0], np.array(results["returns"])[:, 0], rtol=1e-6)
     agent = zsrl_jax.load(folder / "run")
-    from zsrl_jax.envs import Simulator
-
     simulator = Simulator("cheetah", 1)
     obs, z, total = simulator.reset([1]), agent.infer(reward="walk"), 0.0
     for _ in range(1000):
@@ -124,8 +125,6 @@ def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
 
 def test_train_from_python_equals_the_command(smoke, tmp_path):
     folder, _ = smoke
-    from configs.cell import get_cell
-
     config = get_cell("cheetah", "fb", "btd", "smoke")
     config.seed = 1  # seed 1 alone: the second of the run above
     data = next((folder / "data" / "cheetah").iterdir())
@@ -134,6 +133,47 @@ def test_train_from_python_equals_the_command(smoke, tmp_path):
     obs = np.linspace(-1, 1, 17)
     z = other.infer(reward="walk")[1:]
     np.testing.assert_array_equal(agent.act(obs, z)[0], other.act(obs, np.concatenate([z, z]))[1])
+
+
+def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, monkeypatch):
+    folder, _ = smoke
+    dataset = zsrl_jax.load_dataset(next((folder / "data" / "cheetah").iterdir()))
+    config = get_cell("cheetah", "fb", "btd", "smoke")
+    write = metrics.Log.write
+
+    def break_off(self, step, values):
+        if step == 60 and "policy/critic_loss" in values:
+            raise KeyboardInterrupt
+        write(self, step, values)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(metrics.Log, "write", break_off)
+        zsrl_jax.train(config, dataset, tmp_path, quiet=True)
+    with pytest.raises(DataError, match="no finished agent"):
+        zsrl_jax.load(tmp_path)
+    agent = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
+    steps = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [x["step"] for x in steps if "policy/critic_loss" in x] == [20, 40, 60]
+    other = zsrl_jax.load(folder / "run")  # seeds 0 and 1; this is seed 0
+    z = other.infer(reward="walk")
+    obs = np.linspace(-1, 1, 17)
+    np.testing.assert_array_equal(agent.act(obs, z[:1])[0], other.act(obs, z)[0])
+
+
+def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeypatch, capsys):
+    folder, _ = smoke
+    config = get_cell("cheetah", "fb", "btd", "smoke")
+    config.data.cache = str(folder / "data")
+    monkeypatch.setenv("ZSRL_DATA", str(tmp_path))
+    assert pipeline.open_data(config, quiet=True).num_episodes == 4
+    assert "so they are collected" in capsys.readouterr().out
+    monkeypatch.setenv("ZSRL_DATA", str(next((folder / "data" / "cheetah").iterdir())))
+    assert pipeline.open_data(config, quiet=True).num_episodes == 4
+    assert capsys.readouterr().out == ""
+    config.data.source = "exorl"
+    monkeypatch.setenv("ZSRL_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="no ExORL episodes"):
+        pipeline.open_data(config)
 
 
 @pytest.mark.parametrize(
