@@ -8,9 +8,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from zsrl_jax.errors import DataError, unknown
+from zsrl_jax.gmm.moments import chunk_size, map_rows
 
 SMALLEST, LARGEST = 1e-18, 1e18
 
@@ -75,8 +76,8 @@ def check_values(
                 f"component) must be positive, found {positive}"
             )
     used = jnp.ones(x.shape[0], bool) if weights is None else weights > 0
-    first = x[jnp.argmax(used)]
-    extent = float(jnp.max(jnp.where(used[:, None], jnp.abs(x - first[None]), 0.0)))
+    origin = x[jnp.argmax(used)]
+    extent = float(jnp.max(jnp.where(used, row_sizes(x, origin), 0.0)))
     if extent == 0:
         raise DataError(
             f"gmm.fit: all {x.shape[0]} points of x are equal, so the likelihood has no maximum; "
@@ -91,9 +92,19 @@ def check_values(
 
 def check_finite(name: str, array: Array) -> None:
     """Raise if a row holds NaN or infinity."""
-    good = jnp.all(jnp.isfinite(array), axis=1)
+    good = jnp.isfinite(row_sizes(array, jnp.zeros(array.shape[1], array.dtype)))
     if not bool(jnp.all(good)):
         raise DataError(
             f"gmm.fit: {name} has {int(jnp.sum(~good))} of {array.shape[0]} rows with NaN or "
             f"infinity, the first is row {int(jnp.argmin(good))}; remove or repair them"
         )
+
+
+@jax.jit
+def row_sizes(x: Float[Array, "n d"], origin: Float[Array, " d"]) -> Float[Array, " n"]:
+    """Return the largest distance from the origin in any column; not finite if an entry is not."""
+
+    def size(rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        return jnp.max(jnp.abs(rows - origin[None]), axis=1)
+
+    return map_rows(size, x, chunk_size(x.shape[1]))

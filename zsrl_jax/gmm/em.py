@@ -21,8 +21,8 @@ from zsrl_jax.gmm.diag import DIAG, SPHERICAL
 from zsrl_jax.gmm.full import FULL
 from zsrl_jax.gmm.low_rank import LOW_RANK
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather, normalize
-from zsrl_jax.gmm.start import lloyd, nearest_center, seed_centers
+from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather
+from zsrl_jax.gmm.start import lloyd, nearest_center, normalize, seed_centers
 from zsrl_jax.gmm.tied import TIED
 
 DEAD = 0.1
@@ -223,7 +223,7 @@ def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
 @jax.jit(static_argnames="options")
 def fit_arrays(key, x, weight, active, tolerance, regularization, given, options: Options):
     """Fit mixtures from several starts and return the likeliest, with its trace."""
-    data, variance = normalize(x, weight)
+    data, variance = normalize(x, weight, options.chunk)
     problem = Problem(data, regularization * variance, active, tolerance)
 
     def once(key):

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from zsrl_jax.gmm.check import check_choices, check_least, check_shapes, check_values
 from zsrl_jax.gmm.em import FAMILIES, Options, Trace, fit_arrays
-from zsrl_jax.gmm.mixture import Mixture, chunk_size
+from zsrl_jax.gmm.mixture import Mixture
+from zsrl_jax.gmm.moments import chunk_size
 
 
 def fit(
@@ -57,7 +58,7 @@ def fit(
         num_iters,
         covariance,
         num_restarts,
-        min(rank, x.shape[1]),
+        min(rank, x.shape[1]) if covariance == "low_rank" else 0,
         lloyd_steps,
         chunk or chunk_size(x.shape[1]),
     )

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.gmm.moments import Scorer, mean
+from zsrl_jax.gmm.moments import Scorer, chunk_size, map_rows, mean
 
 
 class Mixture(NamedTuple):
@@ -38,26 +38,8 @@ class Mixture(NamedTuple):
 
     def log_prob(self, x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
         """Compute the log density of points."""
-        dim = self.means.shape[-1]
-        # Near the means, not near the origin: x - mu keeps its digits when the data lie far out.
-        center = jnp.mean(self.means, axis=0)
-        local = self._replace(means=self.means - center[None])
-        joint = local.joint()
-        points = x.reshape(-1, dim)
-        total = points.shape[0]
-        chunk = min(chunk_size(dim), total)
-        if total == 0:
-            return jnp.zeros(x.shape[:-1], self.means.dtype)
-
-        def step(out, start):
-            begin = jnp.minimum(start, total - chunk)
-            rows = lax.dynamic_slice(points, (begin, 0), (chunk, dim)) - center[None]
-            value = jax.nn.logsumexp(joint(rows), axis=0)
-            return lax.dynamic_update_slice(out, value, (begin,)), None
-
-        out = jnp.zeros(total, self.means.dtype)
-        out = lax.scan(step, out, jnp.arange(0, total, chunk))[0]
-        return out.reshape(x.shape[:-1])
+        points = jnp.asarray(x, self.means.dtype).reshape(-1, self.means.shape[-1])
+        return log_prob(self, points).reshape(x.shape[:-1])
 
     def joint(self) -> Scorer:
         """Return the function that gives log w_k + log N(x | mu_k, Sigma_k)."""
@@ -66,10 +48,7 @@ class Mixture(NamedTuple):
 
     def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "{n} d"]:
         """Draw points."""
-        key_component, key_draw = jax.random.split(key)
-        component = jax.random.categorical(key_component, self.log_weights, shape=(n,))
-        draw = self.covariance.draw(key_draw, component, self.means.shape[-1])
-        return self.means[component] + draw
+        return sample(self, key, n)
 
     def num_parameters(self) -> Int[Array, ""]:
         """Count free parameters, of components with any weight."""
@@ -103,6 +82,23 @@ class Mixture(NamedTuple):
         )
 
 
-def chunk_size(dim: int) -> int:
-    """Return how many points are taken at once: 8 MiB of them, where products run at full speed."""
-    return max(512, 2**21 // dim)
+@jax.jit
+def log_prob(mixture: Mixture, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+    """Compute the log density of points, in chunks."""
+    # Near the means, not near the origin: x - mu keeps its digits when the data lie far out.
+    center = jnp.mean(mixture.means, axis=0)
+    joint = mixture._replace(means=mixture.means - center[None]).joint()
+
+    def rows_log_prob(rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        return jax.nn.logsumexp(joint(rows - center[None]), axis=0)
+
+    return map_rows(rows_log_prob, x, chunk_size(x.shape[1]))
+
+
+@jax.jit(static_argnames="n")
+def sample(mixture: Mixture, key: Key[Array, ""], n: int) -> Float[Array, "n d"]:
+    """Draw points: first their components, then noise of those shapes."""
+    key_component, key_draw = jax.random.split(key)
+    component = jax.random.categorical(key_component, mixture.log_weights, shape=(n,))
+    draw = mixture.covariance.draw(key_draw, component, mixture.means.shape[-1])
+    return mixture.means[component] + draw

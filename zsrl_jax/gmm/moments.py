@@ -52,23 +52,25 @@ class Family(NamedTuple):
     start: Callable = lambda key, measure, num, dim, rank: ()
 
 
-def normalize(x: Float[Array, "n d"], weight: Float[Array, " n"]) -> tuple[Data, Float[Array, ""]]:
-    """Return the data with mean zero and a variance between 1/2 and 2, and that variance."""
-    usable = (weight > 0) & jnp.all(jnp.isfinite(x), axis=1)
-    weight = jnp.where(usable, weight, 0.0)
-    total = jnp.maximum(jnp.sum(weight), 1e-30)
-    weight = weight * (jnp.sum(usable) / total)
-    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
-    origin = x[jnp.argmax(usable)]
-    keep = usable[:, None]
-    shift = origin + jnp.sum(jnp.where(keep, x - origin[None], 0.0) * share[:, None], axis=0)
-    largest = jnp.max(jnp.where(keep, jnp.abs(x - shift[None]), 0.0))
-    largest = jnp.where(largest > 0, largest, 1.0)
-    square = jnp.where(keep, jnp.square((x - shift[None]) / largest), 0.0)
-    rms = largest * jnp.sqrt(jnp.sum(jnp.mean(square, axis=1) * share))
-    rms = jnp.where(rms > 0, rms, 1.0)
-    scale = jnp.ldexp(jnp.ones((), x.dtype), jnp.round(jnp.log2(rms)).astype(jnp.int32))
-    return Data(x, weight, shift, scale), jnp.square(rms / scale)
+def map_rows(
+    function: Callable[[Array], Array], x: Float[Array, "n d"], chunk: int
+) -> Float[Array, " n"]:
+    """Apply a function of rows chunk by chunk, so that nothing else of the size of x exists."""
+    total, dim = x.shape
+    chunk = max(1, min(chunk, total))
+
+    def step(out, start):
+        # The last chunk is moved back to end with the data; some rows are then done twice.
+        begin = jnp.minimum(start, total - chunk)
+        value = function(lax.dynamic_slice(x, (begin, 0), (chunk, dim)))
+        return lax.dynamic_update_slice(out, value, (begin,)), None
+
+    return lax.scan(step, jnp.zeros(total, x.dtype), jnp.arange(0, total, chunk))[0]
+
+
+def chunk_size(dim: int) -> int:
+    """Return how many points are taken at once: 8 MiB, but few enough for exact float32 sums."""
+    return min(max(512, 2**21 // dim), 2**14)
 
 
 def gather(

@@ -2,7 +2,7 @@
 
     next seed ~ w_n min_k |x_n - c_k|^2          c_k <- mean of the points nearest to c_k
 
-Centres hold in the normalised units of `Data`.
+Before that the data are normalised: centres, and all of EM, hold in the units of `Data`.
 """
 
 import jax
@@ -10,7 +10,32 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather
+from zsrl_jax.gmm.diag import DIAG, variance
+from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather, map_rows
+
+
+def normalize(
+    x: Float[Array, "n d"], weight: Float[Array, " n"], chunk: int
+) -> tuple[Data, Float[Array, ""]]:
+    """Return the data with mean zero and a variance between 1/2 and 2, and that variance."""
+    size = map_rows(lambda rows: jnp.max(jnp.abs(rows), axis=1), x, chunk)
+    usable = (weight > 0) & jnp.isfinite(size)
+    weight = jnp.where(usable, weight, 0.0)
+    weight = weight / jnp.maximum(jnp.max(weight), 1e-30)
+    weight = weight * (jnp.sum(usable) / jnp.maximum(jnp.sum(weight), 1e-30))
+    origin = x[jnp.argmax(usable)]
+    size = map_rows(lambda rows: jnp.max(jnp.abs(rows - origin[None]), axis=1), x, chunk)
+    extent = jnp.max(jnp.where(usable, size, 0.0))
+    extent = jnp.where(extent > 0, extent, 1.0)
+
+    def everything(x: Float[Array, "n d"], index: Int[Array, " n"]):
+        return jnp.ones((1, x.shape[0]), x.dtype), jnp.zeros(x.shape[0], x.dtype)
+
+    moments = gather(Data(x, weight, origin, extent), 1, chunk, everything, DIAG, ())[0]
+    rms = extent * jnp.sqrt(jnp.mean(variance(moments)))
+    rms = jnp.where(rms > 0, rms, 1.0)
+    scale = jnp.ldexp(jnp.ones((), x.dtype), jnp.round(jnp.log2(rms)).astype(jnp.int32))
+    return Data(x, weight, origin + moments.mean[0] * extent, scale), jnp.square(rms / scale)
 
 
 def seed_centers(key: Key[Array, ""], data: Data, num: int, chunk: int) -> Float[Array, "k d"]:
@@ -35,18 +60,12 @@ def seed_centers(key: Key[Array, ""], data: Data, num: int, chunk: int) -> Float
 
 def squared_distance(data: Data, center: Float[Array, " d"], chunk: int) -> Float[Array, " n"]:
     """Compute the squared distance of every point to one centre."""
-    total, dim = data.x.shape
-    chunk = min(chunk, total)
 
-    def step(distance, start):
-        begin = jnp.minimum(start, total - chunk)
-        rows = lax.dynamic_slice(data.x, (begin, 0), (chunk, dim)) - data.shift[None]
-        value = jnp.sum(jnp.square(rows / data.scale - center[None]), axis=1)
-        weight = lax.dynamic_slice(data.weight, (begin,), (chunk,))
-        value = jnp.where(weight > 0, value, 0.0)
-        return lax.dynamic_update_slice(distance, value, (begin,)), None
+    def distance(rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        local = (rows - data.shift[None]) / data.scale
+        return jnp.sum(jnp.square(local - center[None]), axis=1)
 
-    return lax.scan(step, jnp.zeros(total, data.x.dtype), jnp.arange(0, total, chunk))[0]
+    return jnp.where(data.weight > 0, map_rows(distance, data.x, chunk), 0.0)
 
 
 def nearest_center(center: Float[Array, "k d"], active: Bool[Array, " k"]) -> Responsibility:
