@@ -24,7 +24,7 @@ SECONDS = flags.DEFINE_float("seconds", 10.0, "length of the film, in the time o
 FPS = flags.DEFINE_integer("fps", 25, "frames a second")
 WIDTH = flags.DEFINE_integer("width", 320, "in pixels")
 HEIGHT = flags.DEFINE_integer("height", 240, "in pixels")
-SEED = flags.DEFINE_integer("seed", 0, "start of the episode")
+START = flags.DEFINE_integer("start", 0, "seed of the first state of the episode")
 MEMBER = flags.DEFINE_integer("member", 0, "which training seed of the run acts")
 
 
@@ -58,7 +58,7 @@ def film(agent: zsrl_jax.Agent, task: str, path: Path) -> Path:
         agent,
         agent.infer(reward=task),
         member=MEMBER.value,
-        seed=SEED.value,
+        seed=START.value,
         steps=round(SECONDS.value * rate),
         fps=rate / stride,
         width=WIDTH.value,
