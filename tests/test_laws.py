@@ -13,6 +13,7 @@ from zsrl_jax.loop import make_loop, over_seeds, seed_keys, stage_keys, take_see
 from zsrl_jax.tasks import SAMPLERS, Uniform
 
 LEARNERS = [*ENCODERS, "policy"]
+RATE = 0.01  # of target networks, by default
 
 
 def build(name, dataset):
@@ -89,7 +90,7 @@ def test_targets_move_only_by_the_soft_update(name, noise_dataset):
     batch = learner.sample(jax.random.key(1), data)
     new, _ = jax.jit(learner.update)(state, batch, jax.random.key(2), 0)
     for part, old in state.target_params.items():
-        expected = jax.tree.map(lambda o, n: o + 0.01 * (n - o), old, new.params[part])
+        expected = jax.tree.map(lambda o, n: o + RATE * (n - o), old, new.params[part])
         for a, b in zip(
             jax.tree.leaves(expected), jax.tree.leaves(new.target_params[part]), strict=True
         ):

@@ -129,7 +129,7 @@ def test_probe_two_states_where_z_fixes_the_best_action(head):
     z = np.concatenate([z, z * [-1, 1]]).astype(np.float32)
     for state_value in (-1.0, 1.0):
         obs = np.full((8, 1), state_value, np.float32)
-        chosen = np.asarray(policy.act(state.params, obs, z))[:, 0]
+        chosen = np.asarray(policy.act(td3.acting(state), obs, z))[:, 0]
         np.testing.assert_array_equal(np.sign(chosen), np.sign(z[:, 0]))
     assert np.isfinite(float(metrics["policy/critic_loss"]))
 
@@ -140,3 +140,20 @@ def test_annealed_rate_ends_at_zero():
     config.anneal = True
     rate = td3.learning_rate(config, 2)  # five turns of a step taken every second update
     assert [float(rate(turn)) for turn in (0, 5)] == pytest.approx([1e-3, 0.0])
+
+
+def test_averaged_actor_acts_and_lags_behind(noise_dataset):
+    config = tiny(actor_average=0.25)
+    sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
+    policy = td3.make(config, noise_dataset.spec, 3, sample)
+    state = policy.init(jax.random.key(0))
+    batch = sample(jax.random.key(1), policy_data(noise_dataset))
+    new, _ = policy.update(state, batch, jax.random.key(2), 0)
+    start, online, acting = (
+        jax.tree.leaves(tree)[1]
+        for tree in (state.params["actor"], new.params["actor"], td3.acting(new))
+    )
+    np.testing.assert_allclose(acting, 0.75 * start + 0.25 * online, rtol=1e-5, atol=1e-7)
+    assert np.any(online != start)
+    plain = td3.make(tiny(), noise_dataset.spec, 3, sample).init(jax.random.key(0))
+    assert td3.acting(plain) is plain.params["actor"]

@@ -70,7 +70,7 @@ class Agent:
             return encoder.features(params, normalizer(obs))
 
         def act(actor, normalizer, obs, z):
-            flat = policy.act({"actor": actor}, normalizer(obs), z)
+            flat = policy.act(actor, normalizer(obs), z)
             return jnp.clip(flat, -1.0, 1.0)
 
         self._features = over_seeds(features, (0, None, None))

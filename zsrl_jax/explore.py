@@ -134,7 +134,7 @@ def make(config: ConfigDict, spec: Spec) -> Explorer:
         learner.Step("critic", critic_step, rate),
         learner.Step("actor", actor_step, rate),
     ]
-    init_learner, descend = learner.make(init_params, steps, ["critic"], config.target_rate)
+    init_learner, descend = learner.make(init_params, steps, {"critic": config.target_rate})
 
     def normalise(state, obs):
         scaled = (obs - state.obs.mean[None]) / state.obs.deviation()[None]

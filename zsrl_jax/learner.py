@@ -4,7 +4,7 @@ params[part] <- Adam(grad_{params[part]} loss)     for each step, in order
 target       <- target + tau (params - target)     for the parts that have a target
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -35,10 +35,8 @@ def soft_update(target: Any, online: Any, rate: float) -> Any:
     return jax.tree.map(lambda old, new: old + rate * (new - old), target, online)
 
 
-def make(
-    init_params: Callable, steps: Sequence[Step], targets: Sequence[str], target_rate: float
-) -> Learner:
-    """Bind losses, optimisers and target networks into init and update."""
+def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, float]) -> Learner:
+    """Bind losses, optimisers and target networks (part -> rate) into init and update."""
     optimizers = {step.part: optax.adam(step.learning_rate) for step in steps}
 
     def init(key):
@@ -69,8 +67,8 @@ def make(
                 state, new = _every(spec, take, step, state, batch, key_step)
             metrics |= new
         target = {
-            part: soft_update(state.target_params[part], state.params[part], target_rate)
-            for part in targets
+            part: soft_update(state.target_params[part], state.params[part], rate)
+            for part, rate in targets.items()
         }
         return state._replace(target_params=target), metrics
 

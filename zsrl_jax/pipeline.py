@@ -150,7 +150,7 @@ def _train(run: Run, dataset: Dataset, quiet: bool) -> Agent:
     params = AgentParams(frozen, None, pool, normalizer, *_prompt_states(config, dataset))
 
     def finish(state: LearnerState) -> Agent:
-        made = params._replace(actor=state.params["actor"])
+        made = params._replace(actor=td3.acting(state))
         return Agent(config, dataset.spec, dataset.domain, made, run.workdir)
 
     sampler = SAMPLERS[config.tasks.sampler]

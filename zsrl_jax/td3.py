@@ -10,8 +10,9 @@ A batch holds `num_tasks` task vectors with `per_task` transitions each.
 Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
 changes no optimal policy but takes the large constant that phi carries out of Q (false = the
 paper's letter). `behaviour` > 0 adds `behaviour` mean |pi(s, z) - a|^2, with Q scaled by its mean
-absolute value (Fujimoto and Gu, 2021), `head_norm` puts LayerNorm into the critic's heads, and
-`anneal` takes the learning rate to 0: they steady small data and are off at paper scale.
+absolute value (Fujimoto and Gu, 2021), `head_norm` puts LayerNorm into the critic's heads,
+`anneal` takes the learning rate to 0, and `actor_average` acts with a running average of the actor:
+they steady small data and are off at paper scale.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax import learner, networks
 from zsrl_jax.data.sampling import draw_places, gather
-from zsrl_jax.types import Policy, Sampler, Spec, Store, Transition
+from zsrl_jax.types import LearnerState, Policy, Sampler, Spec, Store, Transition
 
 
 class PolicyData(NamedTuple):
@@ -36,6 +37,11 @@ class PolicyData(NamedTuple):
     encoder: Any  # frozen encoder parameters
     mean: Float[Array, " d"]  # subtracted from phi in the reward
     tasks: Any  # the sampler's parameters
+
+
+def acting(state: LearnerState) -> Any:
+    """Return the actor's parameters to act with: their running average where there is one."""
+    return state.target_params.get("actor", state.params["actor"])
 
 
 class PolicyBatch(NamedTuple):
@@ -152,9 +158,10 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
         learner.Step("critic", critic_step, learning_rate(config, 1)),
         learner.Step("actor", actor_step, learning_rate(config, delay), delay),
     ]
-    init, update = learner.make(init_params, steps, ["critic"], config.target_rate)
+    average = {"actor": config.actor_average} if config.actor_average else {}
+    init, update = learner.make(init_params, steps, {"critic": config.target_rate, **average})
 
     def act(params, obs, z):
-        return actor.apply(params["actor"], obs, z)
+        return actor.apply(params, obs, z)
 
     return Policy(init, sample, update, act)

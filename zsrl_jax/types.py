@@ -63,7 +63,7 @@ class Policy(NamedTuple):
     init: Callable[[Key[Array, ""]], LearnerState]
     sample: Callable[[Key[Array, ""], Any], Any]
     update: Callable[..., tuple[LearnerState, Metrics]]  # (state, batch, key, step)
-    act: Callable[[Params, Array, Array], Array]  # (params, obs, z) -> action
+    act: Callable[[Params, Array, Array], Array]  # (actor, obs, z) -> action
 
 
 class Sampler(NamedTuple):

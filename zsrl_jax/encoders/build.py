@@ -7,7 +7,7 @@
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import jax
@@ -55,8 +55,8 @@ def from_objective(
         return total, terms | losses.feature_health(features)
 
     steps = [learner.Step("nets", loss, config.learning_rate)]
-    targets: Sequence[str] = ["nets"] if has_target else []
-    init, update = learner.make(init_params, steps, targets, config.target_rate)
+    targets = {"nets": config.target_rate} if has_target else {}
+    init, update = learner.make(init_params, steps, targets)
 
     def draw(key, store):
         return draw_transitions(key, store, config.batch)

@@ -120,7 +120,7 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
         learner.Step("measure", measure_loss, config.learning_rate),
         learner.Step("actor", actor_loss, config.learning_rate),
     ]
-    init, descend = learner.make(init_params, steps, ["measure"], config.target_rate)
+    init, descend = learner.make(init_params, steps, {"measure": config.target_rate})
 
     def sample(key, store):
         return draw_transitions(key, store, config.batch)
