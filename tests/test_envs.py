@@ -102,20 +102,8 @@ def test_steps_equal_dm_controls(name, loop):
     for i, task in enumerate(tasks):
         own = relabel(name, task, np.stack(states)[:, i])
         np.testing.assert_allclose(own, np.array(rewards)[:, i], rtol=0, atol=1e-12)
+        assert np.ptp(own) > 1e-3  # the comparison would be empty if rewards never moved
     assert not sim.blown().any()
-
-
-def test_rewards_along_the_rollouts_are_not_trivial():
-    """The comparison above would be empty if rewards never moved."""
-    for name, domain in DOMAINS.items():
-        sim, draw = Simulator(name, 8), np.random.default_rng(0)
-        sim.reset(range(8))
-        states = []
-        for _ in range(60):
-            sim.step(draw.uniform(-1, 1, (8, domain.action_dim)))
-            states.append(sim.physics())
-        for task in domain.tasks:
-            assert relabel(name, task, np.stack(states)).std() > 1e-3
 
 
 @pytest.mark.parametrize("name", DOMAINS)
