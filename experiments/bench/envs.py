@@ -8,7 +8,9 @@ environments each; the loop is dm_control's env.step with the same policy jitted
 Resets are left out on both sides.
 Relabelling: 100,000 states against set_state, forward, get_reward; the loop is timed on a part
 of them (--loop_states) and scaled. Each side is timed --repeats times in turn with the other
-and its best time counts, so that a busy moment of the machine burdens neither.
+and its best time counts, so that a busy moment of the machine burdens neither. The column `cores`
+tells how many cores the batch got: well below two means that others were using the machine, which
+burdens the batch's two threads more than the loop's one.
 """
 
 import argparse
@@ -39,16 +41,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--loop_states", type=int, default=5_000, help="of them, by the loop")
     parser.add_argument("--repeats", type=int, default=4)
     options = parser.parse_args(list(argv) if argv is not None else None)
-    print(f"{'':24}{'dm_control/s':>14}{'zsrl_jax/s':>14}{'ratio':>8}{'wanted':>8}")
+    print(f"{'':24}{'dm_control/s':>14}{'zsrl_jax/s':>14}{'ratio':>8}{'wanted':>8}{'cores':>7}")
     for domain in options.domains:
         one, many, labels = TARGETS[domain]
-        loop, batch = _time_simulation(domain, 1, options)
-        _report(f"{domain} 1 policy", loop, batch, one)
-        loop, batch = _time_simulation(domain, POLICIES, options)
-        _report(f"{domain} {POLICIES} policies", loop, batch, many)
+        _report(f"{domain} 1 policy", one, *_time_simulation(domain, 1, options))
+        _report(f"{domain} {POLICIES} policies", many, *_time_simulation(domain, POLICIES, options))
         for dtype in (np.float32, np.float64):
-            loop, batch = _time_relabelling(domain, dtype, options)
-            _report(f"{domain} relabel {dtype.__name__}", loop, batch, labels)
+            name = f"{domain} relabel {dtype.__name__}"
+            _report(name, labels, *_time_relabelling(domain, dtype, options))
 
 
 def init_policy(key: jax.Array, obs_dim: int, action_dim: int) -> list[jax.Array]:
@@ -69,10 +69,8 @@ def act(params: list[jax.Array], obs: jax.Array) -> jax.Array:
     return jnp.tanh(obs @ last)
 
 
-def _time_simulation(
-    domain: str, policies: int, options: argparse.Namespace
-) -> tuple[float, float]:
-    """Return environment steps per second: dm_control's loop, and the batch."""
+def _time_simulation(domain: str, policies: int, options: argparse.Namespace) -> tuple[float, ...]:
+    """Return environment steps per second of dm_control's loop and of the batch, and its cores."""
     from zsrl_jax.envs import suite
 
     spec = envs.DOMAINS[domain]
@@ -97,18 +95,18 @@ def _time_simulation(
             seen.append(sim.physics())
         envs.relabel(domain, task, np.stack(seen))
 
-    slow, fast = _best(
+    (slow, _), (fast, cores) = _best(
         [
             (lambda: env.reset().observation, loop),
             (lambda: sim.reset(range(NUM_ENVS)), batch),
         ],
         options.repeats,
     )
-    return options.loop_steps / slow, options.steps * NUM_ENVS / fast
+    return options.loop_steps / slow, options.steps * NUM_ENVS / fast, cores
 
 
-def _time_relabelling(domain: str, dtype: type, options: argparse.Namespace) -> tuple[float, float]:
-    """Return states labelled per second: dm_control's loop, and the closed form."""
+def _time_relabelling(domain: str, dtype: type, options: argparse.Namespace) -> tuple[float, ...]:
+    """Return states labelled per second by dm_control's loop and in closed form, and its cores."""
     from zsrl_jax.envs import suite
 
     task = list(envs.DOMAINS[domain].tasks)[-1]
@@ -125,10 +123,10 @@ def _time_relabelling(domain: str, dtype: type, options: argparse.Namespace) -> 
     def batch(states: np.ndarray) -> None:
         envs.relabel(domain, task, states)
 
-    slow, fast = _best(
+    (slow, _), (fast, cores) = _best(
         [(lambda: physics, loop), (lambda: physics.astype(dtype), batch)], options.repeats
     )
-    return options.loop_states / slow, options.states / fast
+    return options.loop_states / slow, options.states / fast, cores
 
 
 def _states(domain: str, count: int) -> np.ndarray:
@@ -143,22 +141,26 @@ def _states(domain: str, count: int) -> np.ndarray:
     return np.resize(np.concatenate(seen), (count, seen[0].shape[1]))
 
 
-def _best(contestants: Sequence[tuple[Callable, Callable]], repeats: int) -> list[float]:
-    """Return each one's best time in seconds for run(prepare()), not counting prepare."""
-    times: list[list[float]] = [[] for _ in contestants]
+def _best(
+    contestants: Sequence[tuple[Callable, Callable]], repeats: int
+) -> list[tuple[float, float]]:
+    """Return each one's best seconds for run(prepare()), not counting prepare, and cores used."""
+    times: list[list[tuple[float, float]]] = [[] for _ in contestants]
     for _ in range(repeats + 1):  # the first round compiles
         for (prepare, run), taken in zip(contestants, times, strict=True):
             ready = prepare()
-            begin = time.perf_counter()
+            begin, worked = time.perf_counter(), time.process_time()
             run(ready)
-            taken.append(time.perf_counter() - begin)
+            seconds = time.perf_counter() - begin
+            taken.append((seconds, (time.process_time() - worked) / seconds))
     return [min(taken[1:]) for taken in times]
 
 
-def _report(name: str, loop: float, batch: float, wanted: float) -> None:
+def _report(name: str, wanted: float, loop: float, batch: float, cores: float) -> None:
     ratio = batch / loop
     mark = "" if ratio >= wanted else "  below"
-    print(f"{name:24}{loop:14,.0f}{batch:14,.0f}{ratio:8.1f}{wanted:8}{mark}", flush=True)
+    row = f"{name:24}{loop:14,.0f}{batch:14,.0f}{ratio:8.1f}{wanted:8}{cores:7.1f}{mark}"
+    print(row, flush=True)
 
 
 if __name__ == "__main__":
