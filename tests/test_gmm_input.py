@@ -36,7 +36,7 @@ def assert_finite_fit(mixture, trace, x):
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(
     seed=st.integers(0, 10**6),
-    covariance=st.sampled_from(sorted(em.FAMILIES)),
+    covariance=st.sampled_from(["full", *sorted(em.FAMILIES)]),
     damage=st.sampled_from(sorted(DAMAGE)),
     offset=st.sampled_from([0.0, 1e4]),
     scale=st.sampled_from([1.0, 1e-8, 1e8]),
@@ -44,14 +44,16 @@ def assert_finite_fit(mixture, trace, x):
 def test_any_input_gives_a_finite_fit_or_a_clear_error(seed, covariance, damage, offset, scale):
     noise = np.random.default_rng(seed).normal(size=(N, D))
     x = ((DAMAGE[damage](noise) + offset) * scale).astype(np.float32)
-    fitted = gmm.fit(jax.random.key(seed), x, K, 12, 0.0, covariance, rank=1)
+    # The k-means++ start is tried with one type; it is the same code, compiled once, for all.
+    shares = np.eye(K, dtype=np.float32)[np.random.default_rng(seed).integers(0, K, N)]
+    options = {} if covariance == "full" else {"responsibilities": shares}
+    fitted = gmm.fit(jax.random.key(seed), x, K, 12, 0.0, covariance, rank=1, **options)
     assert_finite_fit(*fitted, x)
 
 
-@pytest.mark.parametrize("covariance", ["full", "low_rank"])
-def test_one_dimension(covariance):
+def test_one_dimension():
     x = PLAIN[:, :1]
-    assert_finite_fit(*gmm.fit(jax.random.key(0), x, K, 12, 0.0, covariance), x)
+    assert_finite_fit(*gmm.fit(jax.random.key(0), x, K, 12, 0.0), x)
 
 
 def test_as_many_points_as_components():

@@ -41,21 +41,16 @@ def normalize(
 def seed_centers(key: Key[Array, ""], data: Data, num: int, chunk: int) -> Float[Array, "k d"]:
     """Draw k-means++ centres from the data."""
     log_weight = jnp.log(data.weight)
-    keys = jax.random.split(key, num)
-    first = data.rows(jax.random.categorical(keys[0], log_weight)[None])[0]
 
-    def add(state, key_draw):
-        nearest, center = state
-        nearest = jnp.minimum(nearest, squared_distance(data, center, chunk))
-        far = jnp.log(nearest) + log_weight
-        # All points lie on centres already: any point will do.
+    def add(nearest, key_draw):
+        # Infinite before the first draw; all zero if every point lies on a centre: any will do.
+        far = jnp.where(jnp.isinf(nearest), 0.0, jnp.log(nearest)) + log_weight
         far = jnp.where(jnp.any(far > -jnp.inf), far, log_weight)
         center = data.rows(jax.random.categorical(key_draw, far)[None])[0]
-        return (nearest, center), center
+        return jnp.minimum(nearest, squared_distance(data, center, chunk)), center
 
     nearest = jnp.full(data.x.shape[0], jnp.inf, data.x.dtype)
-    rest = lax.scan(add, (nearest, first), keys[1:])[1]
-    return jnp.concatenate([first[None], rest])
+    return lax.scan(add, nearest, jax.random.split(key, num))[1]
 
 
 def squared_distance(data: Data, center: Float[Array, " d"], chunk: int) -> Float[Array, " n"]:
