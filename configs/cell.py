@@ -26,13 +26,13 @@ SCALES: dict[str, dict] = {
             "episodes": 512,
             "collect": {
                 "num_envs": 32,
-                "width": 256,
-                "rnd_width": 256,
+                "width": 128,
+                "rnd_width": 128,
                 "rnd_dim": 64,
                 "batch": 256,
                 "learning_rate": 3e-4,
                 "random_steps": 8000,
-                "steps_per_update": 24.0,
+                "steps_per_update": 8.0,
             },
         },
         "encoder": {
@@ -49,8 +49,8 @@ SCALES: dict[str, dict] = {
             "width": 128,
             "learning_rate": 3e-4,
             "head_norm": True,
-            "behaviour": 0.2,
-            "anneal": True,
+            "behaviour": 0.05,
+            "actor_average": 0.001,
         },
     },
     "smoke": {
