@@ -15,6 +15,7 @@ from experiments import cli
 from zsrl_jax import evaluate, pipeline
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError
+from zsrl_jax.source import open_data
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
@@ -55,7 +56,7 @@ def main(_) -> None:
     workdir = Path(WORKDIR.value or Path("runs") / config.cell)
     announce(config)
     pipeline.check(config)
-    dataset = pipeline.open_data(config)
+    dataset = open_data(config)
     print(f"data: {dataset}")
     agent = pipeline.train(config, dataset, workdir)
     scores = evaluate(agent, episodes=config.evaluate.episodes, seed=config.evaluate.seed)

@@ -11,7 +11,7 @@ import pytest
 
 import zsrl_jax
 from configs.cell import get_cell
-from zsrl_jax import metrics, pipeline
+from zsrl_jax import metrics, source
 from zsrl_jax.envs import Simulator
 from zsrl_jax.errors import DataError, TaskError
 
@@ -165,15 +165,15 @@ def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeyp
     config = get_cell("cheetah", "fb", "btd", "smoke")
     config.data.cache = str(folder / "data")
     monkeypatch.setenv("ZSRL_DATA", str(tmp_path))
-    assert pipeline.open_data(config, quiet=True).num_episodes == 4
+    assert source.open_data(config, quiet=True).num_episodes == 4
     assert "so they are collected" in capsys.readouterr().out
     monkeypatch.setenv("ZSRL_DATA", str(next((folder / "data" / "cheetah").iterdir())))
-    assert pipeline.open_data(config, quiet=True).num_episodes == 4
+    assert source.open_data(config, quiet=True).num_episodes == 4
     assert capsys.readouterr().out == ""
     config.data.source = "exorl"
     monkeypatch.setenv("ZSRL_DATA", str(tmp_path))
     with pytest.raises(DataError, match="no ExORL episodes"):
-        pipeline.open_data(config)
+        source.open_data(config)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_bad_input_is_one_clear_line(args, told, tmp_path):
 
 def test_truncated_episode_is_one_clear_line(smoke, tmp_path):
     folder, _ = smoke
-    source = next((folder / "data" / "cheetah").iterdir()) / "buffer"
-    for file in source.iterdir():
+    origin = next((folder / "data" / "cheetah").iterdir()) / "buffer"
+    for file in origin.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     victim = sorted(tmp_path.iterdir())[2]
     victim.write_bytes(victim.read_bytes()[:1000])

@@ -8,8 +8,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "zsrl_jax"
 ORDER = [
     "errors", "types", "envs", "data", "networks", "learner", "encoders", "gmm", "tasks", "td3",
-    "loop", "infer", "checkpoint", "explore", "collection", "metrics", "agent", "evaluation",
-    "pipeline",
+    "loop", "infer", "checkpoint", "explore", "collection", "source", "metrics", "stage", "agent",
+    "evaluation", "pipeline",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")
 

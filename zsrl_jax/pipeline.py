@@ -1,16 +1,14 @@
 """The whole method, stage by stage: data, encoder, tasks, policy -> an agent.
 
-Each stage leaves a checkpoint in the run folder with a fingerprint of everything it depends on;
-the same command again takes up where the last one stopped, and another config starts that stage
-and those behind it anew.
+Each stage leaves a checkpoint in the run folder; the same command again goes on where the last
+one stopped, and another config starts the stages that it changes anew.
 """
 
-import hashlib
 import json
 import os
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,84 +18,19 @@ from ml_collections import ConfigDict
 from zsrl_jax import agent as agents
 from zsrl_jax import checkpoint, metrics, td3
 from zsrl_jax.agent import Agent, AgentParams
-from zsrl_jax.collection import collect
-from zsrl_jax.data import Dataset, exorl, fit_normalizer, load_dataset, to_device
+from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
+from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.evaluation import evaluate
-from zsrl_jax.loop import make_loop, over_seeds, seed_keys, stage_keys
+from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
+from zsrl_jax.source import open_data
+from zsrl_jax.stage import Run, learn
 from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks
 from zsrl_jax.types import Encoder, LearnerState, Store
 
-STAGES = ("data", "encoder", "tasks", "policy")
 _OWN: Any = 0
 _SHARED: Any = None
 DATA_AXES = td3.PolicyData(store=_SHARED, phi=_OWN, encoder=_OWN, mean=_OWN, tasks=_OWN)
-SHOWN = {
-    "encoder": ("encoder/loss", "encoder/effective_rank"),
-    "policy": ("policy/critic_loss", "policy/q", "policy/saturated"),
-}
-
-
-class Run(NamedTuple):
-    """What every stage needs of a run."""
-
-    config: ConfigDict
-    workdir: Path
-    log: metrics.Log
-    keys: jax.Array
-    seconds: dict[str, float]
-    fingerprint: str  # of the data
-
-    def identity(self, stage: str) -> str:
-        """Return a checksum of all that decides a stage's result."""
-        sections = STAGES[1 : STAGES.index(stage) + 1]
-        facts = {name: self.config[name].to_dict() for name in sections}
-        facts |= {"seeds": [self.config.seed, self.config.seeds], "data": self.fingerprint}
-        facts["normalize"] = self.config.data.normalize
-        text = json.dumps(facts, sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
-    """Return the dataset that a config asks for: an ExORL folder, or a cached collection."""
-    section = config.data
-    folder = _given_folder(config)
-    if folder is not None:
-        dataset = load_dataset(folder, max_episodes=section.max_episodes or None)
-        if dataset.domain != config.domain:
-            raise DataError(
-                f"'{folder}' holds {dataset.domain or 'an unknown domain'}: "
-                f"expected {config.domain}"
-            )
-        return dataset
-    recipe = json.dumps(section.collect.to_dict(), sort_keys=True)
-    mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
-    name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
-    folder = Path(section.cache) / config.domain / name
-    return collect(
-        config.domain, section.episodes, section.seed, folder, section.collect, not quiet
-    )
-
-
-def _given_folder(config: ConfigDict) -> Path | None:
-    """Return the folder of episodes that the user named, or None where we are to collect."""
-    section, common = config.data, os.environ.get("ZSRL_DATA", "")
-    if section.source not in ("auto", "exorl", "collect"):
-        raise ConfigError(unknown("data.source", section.source, ["auto", "exorl", "collect"]))
-    if section.source == "collect":
-        return None
-    if section.path:
-        return exorl.find_buffer(section.path, config.domain, section.algo)
-    if section.source == "exorl" and not common:
-        raise DataError("data.source is exorl, but neither data.path nor ZSRL_DATA names a folder")
-    try:
-        return exorl.find_buffer(common, config.domain, section.algo) if common else None
-    except DataError:
-        if section.source == "exorl":
-            raise
-        print(f"data: ZSRL_DATA={common} has no {config.domain} episodes, so they are collected")
-        return None
 
 
 def train(
@@ -115,10 +48,10 @@ def train(
     seconds["data"] = time.monotonic() - start
     run = Run(
         config, workdir, metrics.Log(workdir), seed_keys(config.seed, config.seeds), seconds,
-        dataset.fingerprint(),
+        dataset.fingerprint(), quiet,
     )  # fmt: skip
     try:
-        return _train(run, dataset, quiet)
+        return _train(run, dataset)
     finally:
         run.log.close()
         _note(workdir / "seconds.json", seconds)
@@ -135,12 +68,12 @@ def check(config: ConfigDict) -> None:
             raise ConfigError(f"config.{field} is {config[field]}: expected at least 1")
 
 
-def _train(run: Run, dataset: Dataset, quiet: bool) -> Agent:
+def _train(run: Run, dataset: Dataset) -> Agent:
     config = run.config
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     store = to_device(dataset, normalizer)
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
-    state = _learn(run, "encoder", encoder, store, None, quiet)
+    state = learn(run, "encoder", encoder, store)
     start = time.monotonic()
     key_freeze, key_pool, key_fit = (stage_keys(run.keys, 10 + i) for i in range(3))
     frozen = over_seeds(encoder.freeze, (0, 0, None))(key_freeze, state.params, store)
@@ -156,53 +89,10 @@ def _train(run: Run, dataset: Dataset, quiet: bool) -> Agent:
     sampler = SAMPLERS[config.tasks.sampler]
     sample = td3.make_sample(config.policy, encoder.features, sampler)
     policy = td3.make(config.policy, dataset.spec, config.encoder.dim, sample)
-    on_chunk = _evaluator(run, finish)
-    state = _learn(run, "policy", policy, data, DATA_AXES, quiet, on_chunk)
+    state = learn(run, "policy", policy, data, DATA_AXES, _evaluator(run, finish))
     agent = finish(state)
     agents.save(agent, run.workdir)
     return agent
-
-
-def _learn(run: Run, stage, learner, data, data_axes, quiet, on_chunk=None) -> LearnerState:
-    """Run one stage's updates in chunks, from its last checkpoint, with bar, log and saves."""
-    config, total = run.config, run.config[stage].updates
-    folder, start = run.workdir / stage, time.monotonic()
-    key_init, key_loop = (stage_keys(run.keys, 2 * STAGES.index(stage) + i) for i in range(2))
-    state = over_seeds(learner.init, (0,))(key_init)
-    meta = checkpoint.read_meta(folder) or {}
-    done = 0
-    if meta.get("identity") == run.identity(stage):
-        state, done = checkpoint.restore(folder, state), meta["step"]
-    saved = done
-    with metrics.progress(stage, total, done, quiet) as bar:
-        while done < total:
-            length = min(config.log_every, total - done)
-            advance = _compiled(learner, length, data_axes)
-            state, values = advance(state, key_loop, data, jnp.asarray(done))
-            values = jax.device_get(values)
-            done += length
-            run.log.write(done, values)
-            metrics.show(bar, values, SHOWN[stage])
-            bar.update(length)
-            if on_chunk is not None:
-                on_chunk(state, done)
-            if done - saved >= config.checkpoint_every or done == total:
-                checkpoint.save(folder, state, {"identity": run.identity(stage), "step": done})
-                saved = done
-    run.seconds[stage] = time.monotonic() - start
-    return state
-
-
-_PROGRAMS: dict[Any, Any] = {}
-
-
-def _compiled(learner, length: int, data_axes):
-    """Return the chunk's program, made once for each learner and length."""
-    slot = (learner.update, length)
-    if slot not in _PROGRAMS:
-        loop = make_loop(learner.sample, learner.update, length)
-        _PROGRAMS[slot] = over_seeds(loop, (0, 0, data_axes, None), donate=(0,))
-    return _PROGRAMS[slot]
 
 
 def _behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
@@ -259,7 +149,7 @@ def _fit(run: Run, encoder: Encoder, data: td3.PolicyData, keys, fit) -> Any:
 
 def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
     """Draw the dataset states that rewards will be labelled on."""
-    place = dataset.reached(config.infer.num_states, config.seed)
+    place = dataset.reached(config.infer.num_states, config.infer.seed)
     physics = None if dataset.physics is None else dataset.physics[place]
     return jnp.asarray(dataset.obs[place], jnp.float32), physics
 
