@@ -1,5 +1,6 @@
 """The command line as a person uses it: a smoke run, its files, its notebook face, its errors."""
 
+import functools
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import zsrl_jax
 from configs.cell import get_cell
 from zsrl_jax import metrics, source
-from zsrl_jax.envs import Simulator
+from zsrl_jax.envs import Simulator, suite
 from zsrl_jax.errors import DataError, TaskError
 
 ROOT = Path(__file__).parent.parent
@@ -108,19 +109,49 @@ def test_notebook_face(smoke):
 
 
 def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
-    """One episode by hand in the simulator gives the same return as the batch of all."""
     folder, _ = smoke
-    scores = zsrl_jax.evaluate(folder / "run", tasks=["walk"], episodes=2, seed=0, progress=False)
+    scores = zsrl_jax.evaluate(folder / "run", episodes=2, progress=False)
     results = json.loads((folder / "run" / "results.json").read_text())
-    np.testing.assert_allclose(scores.returns[:, 0], np.array(results["returns"])[:, 0], rtol=1e-6)
-    agent = zsrl_jax.load(folder / "run")
-    simulator = Simulator("cheetah", 1)
-    obs, z, total = simulator.reset([1]), agent.infer(reward="walk"), 0.0
-    for _ in range(1000):
-        obs = simulator.step(agent.act(obs[0], z)[1:])
-        total += zsrl_jax.relabel("cheetah", "walk", simulator.physics())[0]
-    assert scores.returns[1, 0, 1] == pytest.approx(total, rel=0.02)
+    np.testing.assert_array_equal(scores.returns, results["returns"])
+    np.testing.assert_array_equal(scores.random, results["random"])
     assert "walk" in str(scores) and "random" in str(scores)
+    agent = zsrl_jax.load(folder / "run")
+    simulator, total = Simulator("cheetah", 16), np.zeros((2, 4, 2))
+    obs = simulator.reset(np.tile([0, 1], 8))
+    z = np.stack([agent.infer(reward=task) for task in scores.tasks], axis=1)
+    z = np.repeat(z[:, :, None], 2, axis=2)
+    for _ in range(1000):
+        obs = simulator.step(agent.act(obs.reshape(2, 4, 2, 17), z).reshape(16, 6))
+        physics = simulator.physics().reshape(2, 4, 2, 18)
+        for i, task in enumerate(scores.tasks):
+            total[:, i] += zsrl_jax.relabel("cheetah", task, physics[:, i])
+    np.testing.assert_allclose(scores.returns, total, rtol=1e-9)
+
+
+def test_foreign_environment_scores_like_our_simulator(smoke):
+    agent = zsrl_jax.load(smoke[0] / "run")
+    factory = functools.partial(suite.load, "cheetah", "walk")
+    ours = zsrl_jax.evaluate(agent, ["walk"], episodes=1, progress=False)
+    z = {"walk": agent.infer(reward="walk")}
+    theirs = zsrl_jax.evaluate(agent, z, episodes=1, progress=False, environment=factory)
+    np.testing.assert_allclose(theirs.returns, ours.returns, rtol=1e-6)
+    np.testing.assert_allclose(theirs.random, ours.random, rtol=1e-6)
+    still = zsrl_jax.evaluate(
+        agent, z, episodes=1, progress=False, environment=factory, reward=first_of_obs
+    )
+    assert still.returns.shape == (2, 1, 1) and not np.allclose(still.returns, ours.returns)
+    walker = functools.partial(suite.load, "walker", "walk")
+    with pytest.raises(DataError, match="expected 17 and 6"):
+        zsrl_jax.evaluate(agent, z, episodes=1, progress=False, environment=walker)
+    with pytest.raises(DataError, match="without an environment"):
+        zsrl_jax.evaluate(agent, z, reward=first_of_obs)
+    with pytest.raises(DataError, match=r"expected \(2, 8\)"):
+        zsrl_jax.evaluate(agent, {"walk": np.zeros(8)})
+
+
+def first_of_obs(obs):
+    """Reward the height of the cheetah."""
+    return obs[:, 0]
 
 
 def test_train_from_python_equals_the_command(smoke, tmp_path):

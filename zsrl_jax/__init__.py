@@ -10,7 +10,7 @@ from zsrl_jax.agent import Agent, load
 from zsrl_jax.collection import collect
 from zsrl_jax.data import Dataset, load_dataset
 from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.envs import DOMAINS, quantities, relabel
+from zsrl_jax.envs import DOMAINS, quantities, relabel, render
 from zsrl_jax.evaluation import Scores, evaluate
 from zsrl_jax.pipeline import train
 from zsrl_jax.tasks import SAMPLERS
@@ -29,5 +29,6 @@ __all__ = [
     "load_dataset",
     "quantities",
     "relabel",
+    "render",
     "train",
 ]

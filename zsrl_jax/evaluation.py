@@ -6,14 +6,15 @@ differences between policies. The random policy (uniform actions) plays the same
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
 from zsrl_jax.agent import Agent, Prompt, load
-from zsrl_jax.envs import DOMAINS, Simulator, relabel
+from zsrl_jax.envs import DOMAINS, External, Simulator, play, relabel
 from zsrl_jax.errors import DataError, TaskError, unknown
 
 CHUNK = 50  # steps whose rewards are computed together
@@ -56,64 +57,130 @@ def _row(name: str, returns: np.ndarray, random: np.ndarray, r2: float | None) -
 
 def evaluate(
     agent: Agent | str | os.PathLike,
-    tasks: Sequence[str] | None = None,
+    tasks: Sequence[str] | Mapping[str, Any] | None = None,
     episodes: int = 10,
     seed: int = 0,
     progress: bool = True,
+    *,
+    environment: Callable | None = None,
+    reward: Callable | None = None,
 ) -> Scores:
-    """Score an agent (or the run in a folder) on tasks it was never trained for."""
+    """Score an agent (or the run in a folder) on tasks it was never trained for.
+
+    `tasks` are names, or names with their z[seed, d]. `environment` is a factory of dm_env or
+    Gymnasium environments, stepped in processes instead of our simulator; the score is then its
+    own reward, or `reward`, a function of the observations reached [N, O] -> [N].
+    """
     agent = agent if isinstance(agent, Agent) else load(agent)
-    if agent.domain not in DOMAINS:
-        raise TaskError(unknown("domain", str(agent.domain), DOMAINS))
     if episodes < 1:
         raise DataError(f"episodes is {episodes}: expected at least 1")
+    if reward is not None and environment is None:
+        raise DataError("evaluate got a reward without an environment: give agent.infer the reward")
+    names = _names(agent, tasks, environment is not None)
+    given = tasks if isinstance(tasks, Mapping) else {}
+    prompts = [_given(agent, given[n]) if n in given else agent.prompt(n) for n in names]
+    game = _Game(agent, names, np.stack([p.z for p in prompts], axis=1), episodes, seed, progress)
+    if environment is None:
+        returns, random, blown = _simulate(game)
+    else:
+        returns, random, blown = _play(game, environment, reward)
+    r2, cosine = (np.stack([getattr(p, f) for p in prompts], axis=1) for f in ("r2", "cosine"))
+    places = tuple(f"seed {s}, {names[t]}, episode {e}" for s, t, e in np.argwhere(blown))
+    return Scores(agent.domain or "environment", names, returns, random, r2, cosine, places)
+
+
+def _names(agent: Agent, tasks: Any, foreign: bool) -> tuple[str, ...]:
+    """Return the names of the tasks; those of our simulator must be tasks of its domain."""
+    if foreign and tasks is not None:
+        return (tasks,) if isinstance(tasks, str) else tuple(tasks)
+    if agent.domain not in DOMAINS:
+        raise TaskError(unknown("domain", str(agent.domain), DOMAINS))
     known = DOMAINS[agent.domain].tasks
-    tasks = tuple(known) if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
-    for task in tasks:
-        if task not in known:
-            raise TaskError(unknown(f"{agent.domain} task", task, known))
-    prompts = [agent.prompt(task) for task in tasks]
-    returns, random, blown = _rollout(agent, tasks, prompts, episodes, seed, progress)
-    r2, cosine = (
-        np.stack([getattr(p, name) for p in prompts], axis=1) for name in ("r2", "cosine")
-    )
-    return Scores(agent.domain, tasks, returns, random, r2, cosine, blown)
+    names = tuple(known) if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
+    for name in names:
+        if name not in known:
+            raise TaskError(unknown(f"{agent.domain} task", name, known))
+    return names
 
 
-def _rollout(
-    agent: Agent,
-    tasks: tuple[str, ...],
-    prompts: list[Prompt],
-    episodes: int,
-    seed: int,
-    progress: bool,
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Play all seeds x tasks x episodes and the random policy's episodes, in step."""
-    assert agent.domain is not None
-    domain = DOMAINS[agent.domain]
-    shape = (agent.num_seeds, len(tasks), episodes)
-    num = int(np.prod(shape))
-    simulator = Simulator(domain.name, num + episodes)
-    z = np.repeat(np.stack([p.z for p in prompts], axis=1)[:, :, None], episodes, axis=2)
-    starts = seed * 1_000_003 + np.arange(episodes)
-    obs = simulator.reset(np.tile(starts, agent.num_seeds * len(tasks) + 1))
-    noise = np.random.default_rng(seed)
-    returns, random = np.zeros(shape), np.zeros((len(tasks), episodes))
+def _given(agent: Agent, z: Any) -> Prompt:
+    z = np.asarray(z, np.float32)
+    if z.shape != (agent.num_seeds, agent.config.encoder.dim):
+        expected = (agent.num_seeds, agent.config.encoder.dim)
+        raise DataError(f"z has shape {z.shape}: expected {expected}, as agent.infer gives it")
+    return Prompt(z, *(np.full(agent.num_seeds, np.nan) for _ in range(3)))
+
+
+class _Game(NamedTuple):
+    """Seeds x tasks x episodes, and then the random policy's episodes, as lanes of one batch."""
+
+    agent: Agent
+    tasks: tuple[str, ...]
+    z: Float[np.ndarray, "seed task d"]
+    episodes: int
+    seed: int
+    progress: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.agent.num_seeds, len(self.tasks), self.episodes)
+
+    @property
+    def lanes(self) -> int:
+        return int(np.prod(self.shape)) + self.episodes
+
+    def starts(self) -> np.ndarray:
+        """Return a start seed for each lane: episode e starts alike for everyone."""
+        return np.tile(
+            self.seed * 1_000_003 + np.arange(self.episodes), self.lanes // self.episodes
+        )
+
+    def policy(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Return obs [lanes, O] -> action [lanes, A]."""
+        z = np.repeat(self.z[:, :, None], self.episodes, axis=2)
+        noise = np.random.default_rng(self.seed)
+        action_dim = self.agent.spec.action_dim
+
+        def act(obs):
+            own = obs[: -self.episodes].reshape(*self.shape, -1)
+            played = self.agent.act(own, z).reshape(-1, action_dim)
+            return np.concatenate([played, noise.uniform(-1, 1, (self.episodes, action_dim))])
+
+        return act
+
+    def split(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Part values of lanes [..., lanes] into the agent's and the random policy's."""
+        own = lanes[..., : -self.episodes]
+        return own.reshape(*lanes.shape[:-1], *self.shape), lanes[..., -self.episodes :]
+
+
+def _simulate(game: _Game) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Play all lanes in our simulator; rewards are computed from its states, a chunk at a time."""
+    domain = DOMAINS[str(game.agent.domain)]
+    simulator, act = Simulator(domain.name, game.lanes), game.policy()
+    obs = simulator.reset(game.starts())
+    returns, random = np.zeros(game.shape), np.zeros(game.shape[1:])
     physics: list[np.ndarray] = []
-    for step in tqdm(range(domain.episode_length), "evaluate", unit="step", disable=not progress):
-        played = agent.act(obs[:num].reshape(*shape, -1), z).reshape(num, -1)
-        drawn = noise.uniform(-1, 1, (episodes, domain.action_dim))
-        obs = simulator.step(np.concatenate([played, drawn]))
+    steps = tqdm(range(domain.episode_length), "evaluate", unit="step", disable=not game.progress)
+    for step in steps:
+        obs = simulator.step(act(obs))
         physics.append(simulator.physics())
         if len(physics) == CHUNK or step + 1 == domain.episode_length:
-            states = np.stack(physics)
-            physics = []
-            own = states[:, :num].reshape(len(states), *shape, -1)
-            for i, task in enumerate(tasks):
-                returns[:, i] += relabel(domain.name, task, own[:, :, i]).sum(axis=0)
-                random[i] += relabel(domain.name, task, states[:, num:]).sum(axis=0)
-    return returns, random, _diverged(simulator.blown()[:num].reshape(shape), tasks)
+            states, physics = np.stack(physics), []
+            for i, task in enumerate(game.tasks):
+                own, drawn = game.split(relabel(domain.name, task, states))
+                returns[:, i] += own[:, :, i].sum(axis=0)
+                random[i] += drawn.sum(axis=0)
+    return returns, random, game.split(simulator.blown())[0]
 
 
-def _diverged(blown: np.ndarray, tasks: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"seed {s}, {tasks[t]}, episode {e}" for s, t, e in np.argwhere(blown))
+def _play(game: _Game, environment, reward) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Play all lanes in a foreign environment, with its own reward or the user's."""
+    with External(environment, game.lanes, reward=reward) as env:
+        if (env.obs_dim, env.action_dim) != game.agent.spec:
+            raise DataError(
+                f"the environment has obs {env.obs_dim} and action {env.action_dim}: expected "
+                f"{game.agent.spec.obs_dim} and {game.agent.spec.action_dim}, as in the data"
+            )
+        own, drawn = game.split(play(env, game.policy(), game.starts(), progress=game.progress))
+        return own, np.tile(drawn, (len(game.tasks), 1)), game.split(env.blown())[0]

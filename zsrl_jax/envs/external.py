@@ -109,7 +109,7 @@ class External:
 def play(
     env: External,
     act: Callable[[np.ndarray], Any],
-    seeds: Sequence[int],
+    seeds: Sequence[int] | np.ndarray,
     max_steps: int = 1000,
     progress: bool = True,
 ) -> np.ndarray:
