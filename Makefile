@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CONFIG ?= configs/cheetah_fb_btd.py
+EXTRAS ?= dev
 
 .PHONY: setup run test lint format bench clean
 
@@ -13,8 +14,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: $(PYTHON) is too old: Python 3.11 or newer is needed (make PYTHON=python3.12 ...)"; exit 2; }
 	@echo "setup: installing the pinned packages into $(VENV) (once, and when the pins change; a few minutes)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); } || \
+	  { rm -rf $(VENV); echo "error: $(PYTHON) -m venv failed: install your system's venv package (Debian: python3-venv)"; exit 2; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $(READY)
 	@echo "setup: done"
 

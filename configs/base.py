@@ -9,7 +9,6 @@ from zsrl_jax.encoders import ENCODERS
 def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     """Return the paper-scale config of one cell."""
     config = ConfigDict()
-    config.cell = f"{domain}_{encoder}_{sampler}"  # names the run folder
     config.domain = domain
     config.scale = "paper"  # chosen with the config's argument: configs/cell.py:...,laptop
     config.scale_reason = ""
@@ -73,7 +72,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.policy.center_reward = True  # subtract the mean feature (a departure; false: the paper)
     config.policy.feature_gib = 4.0  # features are computed once where they fit into this
 
-    config.infer = ConfigDict()
+    config.infer = ConfigDict(type_safe=False)  # ridge is a word or a number
     config.infer.num_states = 5120  # labelled states (the field)
     config.infer.seed = 0  # of the states drawn, the same for every training seed
     config.infer.ridge = "auto"  # auto: cross-validated; a number: relative strength; 0: the paper

@@ -8,12 +8,12 @@ smoke (under a minute, for tests).
 
 from collections.abc import Mapping
 
-import jax
 from ml_collections import ConfigDict
 
 from configs import base
-from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
+from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS, explore
 from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.scale import choose_scale
 
 SCALES: dict[str, dict] = {
     "paper": {},
@@ -24,16 +24,7 @@ SCALES: dict[str, dict] = {
         "data": {
             "normalize": "standard",
             "episodes": 512,
-            "collect": {
-                "num_envs": 32,
-                "width": 128,
-                "rnd_width": 128,
-                "rnd_dim": 64,
-                "batch": 256,
-                "learning_rate": 3e-4,
-                "random_steps": 8000,
-                "steps_per_update": 8.0,
-            },
+            "collect": explore.recipe("laptop"),
         },
         "encoder": {
             "updates": 15_000,
@@ -60,15 +51,7 @@ SCALES: dict[str, dict] = {
         "data": {
             "normalize": "standard",
             "episodes": 4,
-            "collect": {
-                "num_envs": 4,
-                "width": 32,
-                "rnd_width": 32,
-                "rnd_dim": 8,
-                "batch": 32,
-                "random_steps": 1000,
-                "steps_per_update": 100.0,
-            },
+            "collect": explore.recipe("smoke"),
         },
         "encoder": {"updates": 60, "batch": 64, "width": 32, "hidden": (32, 32), "dim": 8},
         "tasks": {"num_subtrajectories": 500, "num_components": 4, "num_iters": 20},
@@ -79,26 +62,14 @@ SCALES: dict[str, dict] = {
 }
 
 
-def choose_scale(scale: str) -> tuple[str, str]:
-    """Return the scale to use and why: `auto` looks for an accelerator."""
-    if scale != "auto":
-        return scale, "as asked"
-    backend = jax.default_backend()
-    if backend == "cpu":
-        return "laptop", "auto: JAX sees no accelerator"
-    return "paper", f"auto: JAX runs on {backend}"
-
-
 def get_cell(domain: str, encoder: str, sampler: str, scale: str = "auto") -> ConfigDict:
     """Return the config of one cell at one scale."""
     tables: dict[str, Mapping] = {"domain": DOMAINS, "encoder": ENCODERS, "sampler": SAMPLERS}
     for (kind, table), name in zip(tables.items(), (domain, encoder, sampler), strict=True):
         if name not in table:
             raise TaskError(unknown(kind, name, table))
-    if scale not in (*SCALES, "auto"):
-        raise ConfigError(unknown("scale", scale, [*SCALES, "auto"]))
-    config = base.get_config(domain, encoder, sampler)
     chosen, reason = choose_scale(scale)
+    config = base.get_config(domain, encoder, sampler)
     config.update(SCALES[chosen])
     config.scale, config.scale_reason = chosen, reason
     return config.lock()

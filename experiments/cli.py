@@ -15,8 +15,17 @@ def run(main: Callable) -> None:
     logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
     try:
         app.run(main, flags_parser=_parse)
-    except ZsrlError as error:
+    except (ZsrlError, OSError) as error:
         sys.exit(_fail(error))
+    except KeyboardInterrupt:
+        print("\nstopped: the same command again goes on from the last save", file=sys.stderr)
+        sys.exit(130)
+
+
+def refuse_arguments(argv: list[str]) -> None:
+    """Refuse what is not a flag: a forgotten dash would be a field silently not set."""
+    if len(argv) > 1:
+        raise ConfigError(f"unexpected argument '{argv[1]}': flags start with --")
 
 
 def read_config(flag: flags.FlagHolder) -> ConfigDict:

@@ -1,4 +1,8 @@
-"""Collect reward-free data: python -m experiments.collect --domain=cheetah --episodes=500"""
+"""Collect reward-free data: python -m experiments.collect --domain=cheetah --episodes=500
+
+The explorer's recipe is that of the machine's scale; --recipe=configs/explorer.py:paper takes
+another, --recipe.batch=512 sets a field.
+"""
 
 from pathlib import Path
 
@@ -6,23 +10,27 @@ from absl import flags
 from ml_collections import config_flags
 
 from experiments import cli
-from zsrl_jax import collect, explore
-from zsrl_jax.collection import coverage
+from zsrl_jax import collect
+from zsrl_jax.collection import coverage, default_folder
 
 DOMAIN = flags.DEFINE_string("domain", "cheetah", "which robot")
 EPISODES = flags.DEFINE_integer("episodes", 500, "episodes in all, those on disk included")
 SEED = flags.DEFINE_integer("seed", 0, "of the agent and the initial states")
 OUT = flags.DEFINE_string("out", None, "folder; default runs/data/<domain>/rnd_<episodes>_<seed>")
-RECIPE = config_flags.DEFINE_config_dict("recipe", explore.default_config(), "of the explorer")
+RECIPE = config_flags.DEFINE_config_file("recipe", "configs/explorer.py", "the explorer's fields")
 
 
-def main(_) -> None:
+def main(argv) -> None:
     """Collect what is not on disk yet, then tell what the data covers."""
-    out = OUT.value or f"runs/data/{DOMAIN.value}/rnd_{EPISODES.value}_{SEED.value}"
-    dataset = collect(DOMAIN.value, EPISODES.value, SEED.value, out, RECIPE.value)
+    cli.refuse_arguments(argv)
+    out = Path(OUT.value or default_folder(DOMAIN.value, EPISODES.value, SEED.value))
+    recipe = cli.read_config(RECIPE)
+    updates = 1 / recipe.steps_per_update
+    print(f"explorer: width {recipe.width}, batch {recipe.batch}, {updates:.2g} updates a step")
+    dataset = collect(DOMAIN.value, EPISODES.value, SEED.value, out, recipe)
     print(dataset)
     print("\n".join(coverage(dataset)))
-    print(f"use it: python -m experiments.run --config=... --config.data.path={Path(out)}")
+    print(f"use it: python -m experiments.run --config=... --config.data.path={out}")
 
 
 if __name__ == "__main__":

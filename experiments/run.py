@@ -8,14 +8,17 @@ import time
 from pathlib import Path
 
 import jax
+import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
 from experiments import cli
-from zsrl_jax import evaluate, pipeline
+from zsrl_jax import Dataset, Scores, evaluate, train
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError
+from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
+from zsrl_jax.stage import cell_name
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
@@ -32,7 +35,7 @@ def versions() -> dict[str, str]:
 
 def at_scale(config, scale: str) -> str:
     """Return the flag that names the same cell at another scale."""
-    named = f"configs/{config.cell}.py"
+    named = f"configs/{cell_name(config)}.py"
     cell = f"configs/cell.py:{config.domain},{config.encoder.name},{config.tasks.sampler},{scale}"
     return f"--config={named}:{scale}" if Path(named).exists() else f"--config={cell}"
 
@@ -49,25 +52,39 @@ def announce(config) -> None:
     print(f"scale: {reason}; for {other} scale: {at_scale(config, other)}")
 
 
-def main(_) -> None:
+def main(argv) -> None:
     """Run every stage that is not done yet, then print and write the scores."""
+    cli.refuse_arguments(argv)
     config = cli.read_config(CONFIG)
-    start = time.monotonic()
-    workdir = Path(WORKDIR.value or Path("runs") / config.cell)
     announce(config)
-    pipeline.check(config)
+    check(config)
+    workdir = Path(WORKDIR.value or Path("runs") / cell_name(config))
+    start = time.monotonic()
     dataset = open_data(config)
+    data_seconds = time.monotonic() - start
     print(f"data: {dataset}")
-    agent = pipeline.train(config, dataset, workdir)
+    agent = train(config, dataset, workdir)
+    start = time.monotonic()
     scores = evaluate(agent, episodes=config.evaluate.episodes, seed=config.evaluate.seed)
-    seconds = json.loads((workdir / "seconds.json").read_text())
-    seconds["total"] = round(time.monotonic() - start, 1)
-    results = {
+    seconds = {"data": data_seconds, **json.loads((workdir / "seconds.json").read_text())}
+    seconds["evaluate"] = time.monotonic() - start
+    seconds = {stage: round(spent, 1) for stage, spent in seconds.items()}
+    seconds["total"] = round(sum(seconds.values()), 1)
+    results = describe(config, dataset, scores) | {"seconds": seconds}
+    write_text(workdir / "results.json", json.dumps(results, indent=1, allow_nan=False))
+    print(f"\n{scores}\nscale {config.scale}, data {dataset.source}")
+    print(f"results: {workdir / 'results.json'}   ({seconds['total']:.0f} s)")
+
+
+def describe(config, dataset: Dataset, scores: Scores) -> dict:
+    """Return what a result must carry: scores, config, versions, scale, data and command."""
+    return {
         "tasks": list(scores.tasks),
         "returns": scores.returns.tolist(),
         "random": scores.random.tolist(),
-        "r2": scores.r2.tolist(),
-        "cosine": scores.cosine.tolist(),
+        "r2": finite(scores.r2),
+        "ridge": finite(scores.ridge),
+        "cosine": finite(scores.cosine),
         "diverged": list(scores.blown),
         "scale": config.scale,
         "data": {
@@ -80,11 +97,14 @@ def main(_) -> None:
         "config": json.loads(config.to_json_best_effort()),
         "versions": versions(),
         "command": ["python", "-m", "experiments.run", *sys.argv[1:]],
-        "seconds": seconds,
     }
-    write_text(workdir / "results.json", json.dumps(results, indent=1))
-    print(f"\n{scores}\nscale {config.scale}, data {dataset.source}")
-    print(f"results: {workdir / 'results.json'}   ({seconds['total']:.0f} s)")
+
+
+def finite(values: np.ndarray) -> list:
+    """Return nested lists with None where a value is not a number, which JSON does not know."""
+    table = values.astype(object)
+    table[~np.isfinite(values)] = None
+    return table.tolist()
 
 
 if __name__ == "__main__":

@@ -34,6 +34,13 @@ def test_every_file_is_checked(tmp_path):
     checkpoint.restore(folder, TREE)
 
 
+def test_a_save_cut_off_between_its_renames_is_mended(tmp_path):
+    checkpoint.save(tmp_path / "stage", TREE, {"step": 1})
+    (tmp_path / "stage").rename(tmp_path / "stage.old")
+    assert checkpoint.read_meta(tmp_path / "stage") == {"step": 1}
+    np.testing.assert_array_equal(checkpoint.restore(tmp_path / "stage", TREE)["a"], TREE["a"])
+
+
 def test_nothing_there(tmp_path):
     assert checkpoint.read_meta(tmp_path / "none") is None
     with pytest.raises(DataError, match="no checkpoint"):

@@ -1,5 +1,7 @@
 """Collection: ExORL files, no reward seen, and a stopped run that ends like one never stopped."""
 
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -45,10 +47,30 @@ def test_stopped_and_resumed_equals_uninterrupted(whole, tmp_path):
     np.testing.assert_array_equal(resumed.action, whole.action)
 
 
+def test_growing_past_a_round_cut_short_equals_collecting_all_at_once(whole, tmp_path):
+    for episodes in (1, 3, 4):  # rounds are of two
+        grown = collection.collect(
+            "cheetah", episodes, seed=3, out=tmp_path, config=RECIPE, progress=False
+        )
+        assert grown.num_episodes == episodes
+        assert len(list((tmp_path / "buffer").iterdir())) == episodes
+    np.testing.assert_array_equal(grown.obs, whole.obs)
+    np.testing.assert_array_equal(grown.action, whole.action)
+
+
+def test_episodes_of_others_are_never_overwritten(whole, tmp_path):
+    (tmp_path / "buffer").mkdir()
+    source = whole.source.removeprefix("collected:")
+    for name in ("episode_000000_1000.npz",):
+        (tmp_path / "buffer" / name).write_bytes((Path(source) / name).read_bytes())
+    with pytest.raises(DataError, match="somebody else"):
+        collection.collect("cheetah", 4, out=tmp_path, config=RECIPE, progress=False)
+
+
 def test_another_recipe_in_the_same_folder_is_refused(whole):
     other = RECIPE.copy_and_resolve_references()
     other.batch = 9
-    folder = whole.source.removeprefix("exorl:").removesuffix("/buffer")
+    folder = whole.source.removeprefix("collected:").removesuffix("/buffer")
     with pytest.raises(DataError, match="another batch"):
         collection.collect("cheetah", 4, seed=3, out=folder, config=other, progress=False)
 

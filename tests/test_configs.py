@@ -7,10 +7,12 @@ import jax
 import pytest
 
 from configs import cell, cheetah_fb_btd
-from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS, pipeline
+from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
 from zsrl_jax.errors import ConfigError, TaskError
+from zsrl_jax.settings import check
+from zsrl_jax.stage import cell_name
 
-NAMED = sorted(Path(cell.__file__).parent.glob("*_*_*.py"))
+NAMED = sorted(Path(cell.__file__).parent.glob("[a-z]*_*_*.py"))
 
 
 @pytest.mark.parametrize("scale", cell.SCALES)
@@ -19,8 +21,8 @@ NAMED = sorted(Path(cell.__file__).parent.glob("*_*_*.py"))
 def test_every_cell_is_complete_and_locked(scale, encoder, sampler):
     for domain in DOMAINS:
         config = cell.get_config(f"{domain},{encoder},{sampler},{scale}")
-        assert config.scale == scale and config.cell == f"{domain}_{encoder}_{sampler}"
-        pipeline.check(config)
+        assert config.scale == scale and cell_name(config) == f"{domain}_{encoder}_{sampler}"
+        check(config)
         with pytest.raises(AttributeError, match="updates"):
             config.policy.update_s = 3
 
@@ -62,5 +64,36 @@ def test_named_configs_are_the_cell_of_their_name(file):
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.get_config("smoke").cell == file.stem
+    assert cell_name(module.get_config("smoke")) == file.stem
     assert "python -m experiments.run" in module.__doc__
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("data.normalize", "nonee", "did you mean 'none'"),
+        ("encoder.radius", "sqrtd", "did you mean 'sqrt_d'"),
+        ("policy.head", "vector", "successor"),
+        ("policy.policy_delay", 0, "expected at least 1"),
+        ("tasks.min_length", 0, "expected at least 1"),
+        ("evaluate.episodes", 0, "expected at least 1"),
+        ("evaluate.every", 30, "multiple of config.log_every"),
+        ("infer.ridge", "abc", "expected auto or a number"),
+        ("infer.ridge", -1.0, "expected auto or a number"),
+        ("domain", "walkerr", "did you mean 'walker'"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_before_anything_runs(path, value, told):
+    config = cell.get_config("cheetah,fb,btd,smoke")
+    section, _, field = path.rpartition(".")
+    (config[section] if section else config)[field] = value
+    with pytest.raises((ConfigError, TaskError), match=told) as error:
+        check(config)
+    assert field in str(error.value)
+
+
+def test_ridge_is_a_word_or_a_number():
+    config = cell.get_config("cheetah,fb,btd,smoke")
+    for value in ("auto", 0.0, 0.5, "0.1"):
+        config.infer.ridge = value
+        check(config)

@@ -15,6 +15,7 @@ from configs.cell import get_cell
 from zsrl_jax import metrics, source
 from zsrl_jax.envs import Simulator, suite
 from zsrl_jax.errors import DataError, TaskError
+from zsrl_jax.evaluation import start_seeds
 
 ROOT = Path(__file__).parent.parent
 CONFIG = "configs/cheetah_fb_btd.py:smoke"
@@ -43,15 +44,21 @@ def test_run_prints_scale_table_and_writes_results(smoke):
     assert "scale: smoke (as asked); for laptop scale: --config=" in done.stdout
     for word in ("walk_backward", "random", "± seeds", "mean"):
         assert word in done.stdout
-    for stage in ("collect", "encoder", "policy", "evaluate"):
+    for stage in ("collect", "encoder", "tasks", "policy", "evaluate"):
         assert stage in done.stderr  # a bar each
     results = json.loads((folder / "run" / "results.json").read_text())
     assert np.shape(results["returns"]) == (2, 4, 2) and np.shape(results["random"]) == (4, 2)
     assert results["tasks"] == ["walk", "run", "walk_backward", "run_backward"]
     assert results["scale"] == "smoke" and results["config"]["policy"]["updates"] == 60
-    assert results["data"]["source"].startswith("exorl:") and results["data"]["transitions"] == 4000
+    assert (
+        results["data"]["source"].startswith("collected:")
+        and results["data"]["transitions"] == 4000
+    )
     assert {"jax", "mujoco", "dm_control"} <= results["versions"].keys()
-    assert {"data", "encoder", "tasks", "policy", "total"} <= results["seconds"].keys()
+    seconds = results["seconds"]
+    assert seconds.keys() == {"data", "encoder", "tasks", "policy", "evaluate", "total"}
+    assert all(spent > 0 for spent in seconds.values())
+    assert seconds["total"] == pytest.approx(sum(seconds.values()) / 2)
     for returns in (results["returns"], results["random"]):
         assert (np.asarray(returns) >= 0).all() and (np.asarray(returns) <= 1000).all()
 
@@ -100,6 +107,13 @@ def test_notebook_face(smoke):
     batch = agent.act(np.broadcast_to(states[:5], (2, 5, 17)), z)
     assert batch.shape == (2, 5, 6) and np.abs(batch).max() <= 1
     np.testing.assert_allclose(batch[:, 0], agent.act(states[0], z), rtol=1e-4, atol=1e-6)
+    physics = np.asarray(agent.params.prompt_physics)  # the same states as prompt_obs
+    np.testing.assert_allclose(states[:, :8], physics[:, 1:9], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(states[:, 8:], physics[:, 9:], rtol=1e-5, atol=1e-5)
+    with pytest.raises(DataError, match="such as obs"):
+        agent.act(states[:5], z)
+    with pytest.raises(DataError, match="expected one state"):
+        agent.infer(goal=states[:2])
     with pytest.raises(DataError, match="exactly one"):
         agent.infer(reward="run", goal=states[0])
     with pytest.raises(TaskError, match="did you mean 'run'"):
@@ -117,7 +131,7 @@ def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
     assert "walk" in str(scores) and "random" in str(scores)
     agent = zsrl_jax.load(folder / "run")
     simulator, total = Simulator("cheetah", 16), np.zeros((2, 4, 2))
-    obs = simulator.reset(np.tile([0, 1], 8))
+    obs = simulator.reset(np.tile(start_seeds(0, 2), 8))
     z = np.stack([agent.infer(reward=task) for task in scores.tasks], axis=1)
     z = np.repeat(z[:, :, None], 2, axis=2)
     for _ in range(1000):
@@ -173,9 +187,9 @@ def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, mo
     write = metrics.Log.write
 
     def break_off(self, step, values):
-        if step == 60 and "policy/critic_loss" in values:
-            raise KeyboardInterrupt
         write(self, step, values)
+        if step == 60 and "policy/critic_loss" in values:
+            raise KeyboardInterrupt  # after a line that no save stands behind
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(metrics.Log, "write", break_off)
@@ -189,6 +203,21 @@ def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, mo
     z = other.infer(reward="walk")
     obs = np.linspace(-1, 1, 17)
     np.testing.assert_array_equal(agent.act(obs, z[:1])[0], other.act(obs, z)[0])
+
+
+def test_another_config_in_the_same_folder_starts_anew(smoke, tmp_path, capsys):
+    folder, _ = smoke
+    dataset = zsrl_jax.load_dataset(next((folder / "data" / "cheetah").iterdir()))
+    config = get_cell("cheetah", "fb", "btd", "smoke")
+    config.update({"encoder": {"updates": 20}, "policy": {"updates": 20}})
+    first = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
+    config.data.clip = 1.0
+    other = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
+    assert "of another config, data or version" in capsys.readouterr().out
+    z, obs = first.infer(reward="walk"), np.linspace(-1, 1, 17)
+    assert not np.array_equal(first.act(obs, z), other.act(obs, z))
+    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [x["step"] for x in lines if "policy/critic_loss" in x] == [20]
 
 
 def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeypatch, capsys):
@@ -220,6 +249,7 @@ def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeyp
         ([f"--config={CONFIG}", "--config.data.path=nowhere/at/all"], "nowhere/at/all"),
         ([f"--config={CONFIG}", "--config.tasks.sampler=btt"], "did you mean 'btd'"),
         ([f"--config={CONFIG}", "--config.scale=paper"], "configs/cheetah_fb_btd.py:paper"),
+        ([f"--config={CONFIG}", "config.policy.updates=5"], "unexpected argument"),
     ],
 )
 def test_bad_input_is_one_clear_line(args, told, tmp_path):
@@ -247,8 +277,8 @@ def test_truncated_episode_is_one_clear_line(smoke, tmp_path):
 
 def test_collect_command_prints_coverage(tmp_path):
     done = command(
-        "--domain=cheetah", "--episodes=2", f"--out={tmp_path}", "--recipe.num_envs=2",
-        "--recipe.width=8", "--recipe.rnd_width=8", "--recipe.random_steps=5000",
+        "--domain=cheetah", "--episodes=2", f"--out={tmp_path}",
+        "--recipe=configs/explorer.py:smoke", "--recipe.random_steps=5000",
         module="experiments.collect",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -57,6 +57,13 @@ def test_r2_is_of_states_left_out():
     assert infer.task_vector(phi, phi @ np.ones(100)).r2 > 0.99
 
 
+def test_goal_on_whitened_features_is_fb_s_backward_embedding():
+    draw = np.random.default_rng(3)
+    backward = 1.0 + draw.normal(size=(500, 4)) @ draw.normal(size=(4, 4))  # not centred
+    phi = backward @ np.linalg.inv(backward.T @ backward / 500)
+    np.testing.assert_allclose(infer.goal_vector(phi, phi[7]), backward[7], rtol=1e-6)
+
+
 def test_goal_and_demonstration_by_hand():
     phi = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])  # Cov = diag(2, 1/2)
     np.testing.assert_allclose(infer.goal_vector(phi, np.array([1.0, 1.0])), [0.5, 2.0])

@@ -25,9 +25,9 @@ def test_critic_loss_by_hand():
 
 def test_actor_loss_by_hand():
     q = jnp.array([[1.0, 4.0], [2.0, -3.0]])  # min: 1, -3; mean |q|: 2.5
-    action, data = jnp.zeros((2, 1)), jnp.array([[1.0], [3.0]])
+    action, data = jnp.zeros((2, 2)), jnp.array([[1.0, 2.0], [3.0, 4.0]])
     assert td3.actor_loss(q, action, data, 0.0) == 1.0
-    assert td3.actor_loss(q, action, data, 0.2) == pytest.approx(1.0 / 2.5 + 0.2 * 5.0)
+    assert td3.actor_loss(q, action, data, 0.2) == pytest.approx(1.0 / 2.5 + 0.2 * 30 / 4)
 
 
 def test_heads():

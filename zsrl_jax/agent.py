@@ -24,6 +24,7 @@ from zsrl_jax.envs import relabel
 from zsrl_jax.errors import DataError
 from zsrl_jax.infer import Regression
 from zsrl_jax.loop import over_seeds
+from zsrl_jax.stage import cell_name
 from zsrl_jax.types import Spec
 
 WEAK_R2 = 0.1  # below this a prompt is answered, with a warning
@@ -84,7 +85,7 @@ class Agent:
     def __repr__(self) -> str:
         """Tell what the agent is in one line."""
         return (
-            f"Agent({self.config.cell}, scale {self.config.scale}, {self.num_seeds} seed(s), "
+            f"Agent({cell_name(self.config)}, scale {self.config.scale}, {self.num_seeds} seed(s), "
             f"obs {self.spec.obs_dim}, action {self.spec.action_dim}, d {self.config.encoder.dim})"
         )
 
@@ -121,7 +122,9 @@ class Agent:
             solved = self._regress(*self._label(reward))
         elif goal is not None:
             phi = self.features(self.params.prompt_obs)
-            aim = self.features(np.atleast_2d(goal))[:, 0]
+            if np.ndim(goal) != 1:
+                raise DataError(f"goal has shape {np.shape(goal)}: expected one state, [O]")
+            aim = self.features(np.asarray(goal)[None])[:, 0]
             solved = [_unscored(infer.goal_vector(p, g)) for p, g in zip(phi, aim, strict=True)]
         else:
             discount = self.config.tasks.discount
@@ -142,7 +145,7 @@ class Agent:
     def act(
         self, obs: Float[Any, "*batch obs"], z: Float[Any, "seed *batch d"]
     ) -> Float[np.ndarray, "seed *batch action"]:
-        """Return actions: obs is one state [O] for all seeds, or has z's axes [seed, ..., O]."""
+        """Return actions [seed, ..., A]: obs is one state [O] for all seeds, or [seed, ..., O]."""
         obs, z = jnp.asarray(obs, jnp.float32), jnp.asarray(z, jnp.float32)
         if obs.shape[-1] != self.spec.obs_dim or z.shape[-1] != self.config.encoder.dim:
             raise DataError(
@@ -151,19 +154,25 @@ class Agent:
             )
         if z.ndim < 2 or z.shape[0] != self.num_seeds:
             raise DataError(f"act got z {z.shape}: expected axis 0 of {self.num_seeds} seed(s)")
-        batch = obs.shape[1:-1] if obs.ndim > 1 else ()
-        z = z.reshape(z.shape[:1] + (1,) * (len(batch) + 2 - z.ndim) + z.shape[1:])
-        batch = np.broadcast_shapes(batch, z.shape[1:-1])
-        lead = (self.num_seeds, *batch)
-        obs = jnp.broadcast_to(obs, (*lead, obs.shape[-1]))
-        z = jnp.broadcast_to(z, (*lead, z.shape[-1]))
+        if obs.ndim > 1 and obs.shape[0] != self.num_seeds:
+            raise DataError(
+                f"act got obs {obs.shape}: expected one state, or axis 0 of {self.num_seeds} "
+                "seed(s), such as obs[None] for a batch of one seed"
+            )
+        obs = jnp.broadcast_to(obs, (self.num_seeds, obs.shape[-1])) if obs.ndim == 1 else obs
+        axes = max(obs.ndim, z.ndim) - 2
+        obs, z = (
+            x.reshape(x.shape[0], *(1,) * (axes + 2 - x.ndim), *x.shape[1:]) for x in (obs, z)
+        )
+        lead = (self.num_seeds, *np.broadcast_shapes(obs.shape[1:-1], z.shape[1:-1]))
+        obs, z = (jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in (obs, z))
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
     def _label(self, reward) -> tuple[Any, np.ndarray]:
         """Return states and their rewards: given as a pair, or by labelling dataset states."""
-        if isinstance(reward, tuple):
+        if isinstance(reward, tuple | list):
             if len(reward) != 2:
-                raise DataError(f"reward tuple has {len(reward)} parts: expected (states, rewards)")
+                raise DataError(f"reward has {len(reward)} parts: expected (states, rewards)")
             return reward[0], np.asarray(reward[1], np.float64).reshape(-1)
         physics = self.params.prompt_physics
         if physics is None or (isinstance(reward, str) and self.domain is None):

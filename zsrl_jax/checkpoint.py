@@ -41,6 +41,9 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
 def read_meta(folder: str | os.PathLike) -> dict[str, Any] | None:
     """Return the description of a checkpoint, or None where there is none."""
     folder = Path(folder)
+    old = folder.with_name(folder.name + ".old")
+    if not folder.exists() and (old / MANIFEST).exists():
+        os.replace(old, folder)  # a save was cut off between its two renames
     if not (folder / MANIFEST).exists():
         return None
     try:

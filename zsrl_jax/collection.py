@@ -18,7 +18,8 @@ from tqdm import tqdm
 from zsrl_jax import checkpoint, explore
 from zsrl_jax.data import Dataset, exorl
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
-from zsrl_jax.errors import DataError, TaskError, unknown
+from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
+from zsrl_jax.scale import choose_scale
 from zsrl_jax.types import Spec, Store
 
 BURST = 10  # environment steps between two bursts of updates
@@ -32,44 +33,83 @@ def collect(
     config: ConfigDict | None = None,
     progress: bool = True,
 ) -> Dataset:
-    """Collect reward-free episodes by exploration, write them to `out`, and return them."""
+    """Collect reward-free episodes by exploration, write them to `out`, and return them.
+
+    Episodes that `out` holds already count. Without a config: the recipe of this machine's scale.
+    """
     if domain not in DOMAINS:
         raise TaskError(unknown("domain", domain, DOMAINS))
     if episodes < 1:
         raise DataError(f"episodes is {episodes}: expected at least 1")
-    config = explore.default_config() if config is None else config
-    folder = Path(out) if out else Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
+    if not 0 <= seed < 4000:  # MuJoCo's starts are drawn from 32-bit seeds, a million for each seed
+        raise DataError(f"seed is {seed}: expected one from 0 to 3999")
+    config = explore.recipe(choose_scale()[0]) if config is None else config
+    for field in ("num_envs", "batch", "steps_per_update"):
+        if config[field] <= 0:
+            raise ConfigError(f"{field} of the explorer is {config[field]}: expected more than 0")
+    folder = Path(out) if out else default_folder(domain, episodes, seed)
+    facts = {**config.to_dict(), "seed": seed, "domain": domain}
+    done = _check_folder(folder, facts)
+    if len(exorl.list_episodes(folder / "buffer")) < episodes:
+        _run(folder, facts, episodes, config, done, progress)
+    return exorl.load(folder, max_episodes=episodes)
+
+
+def default_folder(domain: str, episodes: int, seed: int) -> Path:
+    """Return where a collection goes that was given no folder."""
+    return Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
+
+
+def _check_folder(folder: Path, facts: dict) -> int:
+    """Make sure that the folder is new or holds this collection; return its episodes done."""
     buffer = folder / "buffer"
     buffer.mkdir(parents=True, exist_ok=True)
-    run = _Collection(domain, episodes, seed, config, folder)
+    meta = checkpoint.read_meta(folder / "explorer")
+    if meta is None:
+        if exorl.list_episodes(buffer):
+            raise DataError(f"'{buffer}' holds episodes of somebody else: name another folder")
+        return 0
+    changed = [name for name, value in facts.items() if meta["recipe"].get(name) != value]
+    if changed:
+        raise DataError(
+            f"'{folder}' holds a collection with another {', '.join(changed)}: "
+            "name another folder or delete it"
+        )
+    return meta["done"]
+
+
+def _run(folder: Path, facts: dict, episodes: int, config, done: int, progress: bool) -> None:
+    """Collect round after round, from the last whole one on disk."""
+    run = _Collection(folder, facts, episodes, config, done)
     with tqdm(
-        total=episodes, initial=run.done, unit="episode", desc="collect", disable=not progress
+        total=episodes, initial=done, unit="episode", desc="collect", disable=not progress
     ) as bar:
         while run.done < episodes:
             metrics = run.round()
+            bar.set_postfix(
+                {k.split("/")[1]: f"{v:.3g}" for k, v in metrics.items()}, refresh=False
+            )
             bar.update(run.done - bar.n)
-            bar.set_postfix({k.split("/")[1]: f"{v:.3g}" for k, v in metrics.items()})
-    dataset = exorl.load(folder, max_episodes=episodes)
-    if dataset.num_episodes < episodes:
-        raise DataError(f"'{buffer}' lost files: expected {episodes}, found {dataset.num_episodes}")
-    return dataset
 
 
 class _Collection:
     """The state of a collection: the agent, everything seen so far, and how many are done."""
 
-    def __init__(self, domain, episodes, seed, config, folder):
-        self.domain, self.config, self.folder = DOMAINS[domain], config, folder
-        self.num_envs = min(config.num_envs, episodes)
-        self.rounds = -(-episodes // self.num_envs)
-        self.episodes, self.seed = episodes, seed
+    def __init__(self, folder, facts, episodes, config, done):
+        self.folder, self.facts, self.config = folder, facts, config
+        self.episodes, self.done, self.num_envs = episodes, done, config.num_envs
+        self.domain, self.seed = DOMAINS[facts["domain"]], facts["seed"]
         spec = Spec(self.domain.obs_dim, self.domain.action_dim)
         self.explorer = explore.make(config, spec)
-        self.key = jax.random.key(seed)
+        self.key = jax.random.key(self.seed)
         self.state = jax.jit(self.explorer.init)(jax.random.fold_in(self.key, 0))
-        self.simulator = Simulator(domain, self.num_envs)
-        self.store = _empty_store(self.rounds * self.num_envs, self.domain.episode_length, spec)
-        self.done = self._resume()
+        self.simulator = Simulator(self.domain.name, self.num_envs)
+        rounds = -(-episodes // self.num_envs)
+        self.store = _empty_store(rounds * self.num_envs, self.domain.episode_length, spec)
+        if done:
+            self._resume()
+        else:
+            self._save()
 
     @functools.cached_property
     def act(self):
@@ -89,31 +129,25 @@ class _Collection:
 
         return jax.jit(learn, donate_argnums=0)
 
-    def _resume(self) -> int:
-        """Take up the last whole round, if one is on disk; return the episodes done."""
-        meta = checkpoint.read_meta(self.folder / "explorer")
-        recipe = {**self.config.to_dict(), "seed": self.seed, "domain": self.domain.name}
-        self.meta = {"recipe": recipe}
-        if meta is None:
-            return 0
-        changed = [k for k, v in recipe.items() if meta["recipe"].get(k) != v]
-        if changed:
-            raise DataError(
-                f"'{self.folder}' holds a collection with another {', '.join(changed)}: "
-                "name another --out or delete the folder"
-            )
-        done = meta["done"]
-        if done >= self.episodes:
-            return done
-        self.state = checkpoint.restore(self.folder / "explorer", self.state)
-        past = exorl.load(self.folder, max_episodes=done)
-        self.store = Store(
-            obs=self.store.obs.at[:done].set(past.obs),
-            action=self.store.action.at[:done].set(past.action),
-            discount=self.store.discount,
-            length=self.store.length.at[:done].set(past.length),
+    def _save(self) -> None:
+        checkpoint.save(
+            self.folder / "explorer", self.state, {"recipe": self.facts, "done": self.done}
         )
-        return done
+
+    def _resume(self) -> None:
+        """Take up the agent and all that it has seen."""
+        self.state = checkpoint.restore(self.folder / "explorer", self.state)
+        past = exorl.load(self.folder, max_episodes=self.done)
+        if past.num_episodes < self.done:
+            raise DataError(
+                f"'{self.folder / 'buffer'}' lost files: expected {self.done}, "
+                f"found {past.num_episodes}; delete '{self.folder}' to start anew"
+            )
+        self.store = self.store._replace(
+            obs=self.store.obs.at[: self.done].set(past.obs),
+            action=self.store.action.at[: self.done].set(past.action),
+            length=self.store.length.at[: self.done].set(past.length),
+        )
 
     def round(self) -> dict[str, float]:
         """Run one episode in every environment, with the updates that belong to it."""
@@ -141,14 +175,16 @@ class _Collection:
             if due:
                 moment = jax.random.fold_in(key, steps + start)
                 self.state, metrics = self.learn(self.state, moment, self.store, jnp.arange(due))
-        for i in range(min(self.num_envs, self.episodes - first)):
+        wanted = min(self.num_envs, self.episodes - first)
+        for i in range(wanted):
             exorl.write_episode(
                 self.folder / "buffer", first + i,
                 np.stack([o[i] for o in obs]), np.stack([a[i] for a in action]),
                 np.stack([p[i] for p in physics]),
             )  # fmt: skip
-        self.done += self.num_envs
-        checkpoint.save(self.folder / "explorer", self.state, {**self.meta, "done": self.done})
+        self.done += wanted
+        if wanted == self.num_envs:  # a round cut short is played again if more is asked for
+            self._save()
         return {name: float(value) for name, value in metrics.items()}
 
     def _act(self, key, step, obs) -> np.ndarray:

@@ -29,6 +29,7 @@ class Scores:
     returns: Float[np.ndarray, "seed task episode"]
     random: Float[np.ndarray, "task episode"]
     r2: Float[np.ndarray, "seed task"]  # of each task's reward regression
+    ridge: Float[np.ndarray, "seed task"]  # its strength
     cosine: Float[np.ndarray, "seed task"]  # of each z with the nearest task of the data
     blown: tuple[str, ...] = ()  # episodes whose simulation diverged
 
@@ -84,9 +85,18 @@ def evaluate(
         returns, random, blown = _simulate(game)
     else:
         returns, random, blown = _play(game, environment, reward)
-    r2, cosine = (np.stack([getattr(p, f) for p in prompts], axis=1) for f in ("r2", "cosine"))
     places = tuple(f"seed {s}, {names[t]}, episode {e}" for s, t, e in np.argwhere(blown))
-    return Scores(agent.domain or "environment", names, returns, random, r2, cosine, places)
+    r2, ridge, cosine = (
+        np.stack([getattr(prompt, name) for prompt in prompts], axis=1)
+        for name in ("r2", "ridge", "cosine")
+    )
+    domain = agent.domain or "environment"
+    return Scores(domain, names, returns, random, r2, ridge, cosine, places)
+
+
+def start_seeds(seed: int, episodes: int) -> np.ndarray:
+    """Return the simulator's seeds of an evaluation: none of them starts an episode of our data."""
+    return np.random.SeedSequence([seed, 0x5C0]).generate_state(episodes)
 
 
 def _names(agent: Agent, tasks: Any, foreign: bool) -> tuple[str, ...]:
@@ -131,9 +141,7 @@ class _Game(NamedTuple):
 
     def starts(self) -> np.ndarray:
         """Return a start seed for each lane: episode e starts alike for everyone."""
-        return np.tile(
-            self.seed * 1_000_003 + np.arange(self.episodes), self.lanes // self.episodes
-        )
+        return np.tile(start_seeds(self.seed, self.episodes), self.lanes // self.episodes)
 
     def policy(self) -> Callable[[np.ndarray], np.ndarray]:
         """Return obs [lanes, O] -> action [lanes, A]."""

@@ -42,6 +42,37 @@ def default_config() -> ConfigDict:
     )
 
 
+SMALLER = {  # what the other scales change
+    "paper": {},
+    "laptop": {
+        "num_envs": 32,
+        "width": 256,
+        "rnd_width": 256,
+        "rnd_dim": 64,
+        "batch": 256,
+        "learning_rate": 3e-4,
+        "random_steps": 8000,
+        "steps_per_update": 24.0,
+    },
+    "smoke": {
+        "num_envs": 4,
+        "width": 32,
+        "rnd_width": 32,
+        "rnd_dim": 8,
+        "batch": 32,
+        "random_steps": 1000,
+        "steps_per_update": 100.0,
+    },
+}
+
+
+def recipe(scale: str) -> ConfigDict:
+    """Return the explorer's config at a scale."""
+    config = default_config()
+    config.update(SMALLER[scale])
+    return config
+
+
 class Moments(NamedTuple):
     """Running mean and sum of squared deviations, by Welford's rule over batches."""
 

@@ -1,12 +1,16 @@
 """From a prompt to a task vector, in closed form and float64: no training.
 
     reward          z = argmin_z mean (r - phi(s').z)^2 + ridge |z|^2,     scaled to the radius
-    goal            z = Cov^-1 phi(g)
+    goal            z = E[phi phi^T]^-1 phi(g)
     demonstration   z = z_tau of the states shown
 
 `ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
 cross-validation; 0 is the paper's letter. At large d features are nearly collinear and the bare
 solution is made of directions that phi hardly uses, far from every task the policy has seen.
+
+The goal's matrix is the second moment, not the centred covariance: phi all but contains a constant,
+and the inverse of the centred matrix answers every goal with nearly that one direction (pairwise
+cosines of 0.99 over goals, measured on FB features).
 """
 
 from typing import NamedTuple
@@ -82,10 +86,10 @@ def task_vector(
 def goal_vector(
     phi: Float[np.ndarray, "n d"], goal: Float[np.ndarray, " d"]
 ) -> Float[np.ndarray, " d"]:
-    """Return Cov^-1 phi(g), with Cov estimated on the given features."""
+    """Return E[phi phi^T]^-1 phi(g), estimated on the given features: FB's B(g) on phi = C^-1 B."""
     phi = np.asarray(phi, np.float64)
-    covariance = np.cov(phi, rowvar=False, bias=True)
-    return np.linalg.pinv(covariance, rcond=1e-8, hermitian=True) @ np.asarray(goal, np.float64)
+    moment = phi.T @ phi / len(phi)
+    return np.linalg.pinv(moment, rcond=1e-8, hermitian=True) @ np.asarray(goal, np.float64)
 
 
 def demonstration_vector(phi: Float[np.ndarray, "n d"], discount: float) -> Float[np.ndarray, " d"]:

@@ -15,7 +15,8 @@ class Log:
 
     def __init__(self, workdir: Path):
         workdir.mkdir(parents=True, exist_ok=True)
-        self._file = (workdir / "metrics.jsonl").open("a")
+        self._path = workdir / "metrics.jsonl"
+        self._file = self._path.open("a")
         self._board = SummaryWriter(str(workdir / "tensorboard"))
         self._start = time.monotonic()
 
@@ -29,6 +30,24 @@ class Log:
         for name, value in values.items():
             self._board.add_scalar(name, float(value.mean()), step)
 
+    def forget(self, stage: str, done: int) -> None:
+        """Drop a stage's lines after update `done` (and a last line cut off by a kill)."""
+        self._file.close()
+        kept = []
+        for text in self._path.read_text().splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            names = {name.split("/")[0] for name in line if "/" in name}
+            mine = names & ({stage, "evaluate"} if stage == "policy" else {stage})
+            if not (mine and line["step"] > done):
+                kept.append(text + "\n")
+        part = self._path.with_suffix(".part")
+        part.write_text("".join(kept))
+        part.replace(self._path)
+        self._file = self._path.open("a")
+
     def close(self) -> None:
         """Finish both files."""
         self._file.close()
@@ -40,9 +59,9 @@ def _finite(value: float) -> float | str:
     return float(f"{value:.6g}") if np.isfinite(value) else str(value)
 
 
-def progress(stage: str, total: int, done: int, quiet: bool) -> tqdm:
+def progress(stage: str, total: int, done: int, quiet: bool, unit: str = "update") -> tqdm:
     """Open a stage's bar: updates a second, time left, last metrics."""
-    return tqdm(total=total, initial=done, desc=f"{stage:<8}", unit="update", disable=quiet,
+    return tqdm(total=total, initial=done, desc=f"{stage:<8}", unit=unit, disable=quiet,
                 dynamic_ncols=True, mininterval=1.0)  # fmt: skip
 
 

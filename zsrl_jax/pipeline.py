@@ -20,11 +20,12 @@ from zsrl_jax import checkpoint, metrics, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
+from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
-from zsrl_jax.stage import Run, learn
+from zsrl_jax.stage import Run, cell_name, learn
 from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks
 from zsrl_jax.types import Encoder, LearnerState, Store
 
@@ -41,31 +42,17 @@ def train(
 ) -> Agent:
     """Train an agent from a config: every stage that is not on disk already."""
     check(config)
-    workdir = Path(workdir or Path("runs") / config.cell)
-    seconds: dict[str, float] = {}
-    start = time.monotonic()
     dataset = open_data(config, quiet) if dataset is None else dataset
-    seconds["data"] = time.monotonic() - start
-    run = Run(
-        config, workdir, metrics.Log(workdir), seed_keys(config.seed, config.seeds), seconds,
-        dataset.fingerprint(), quiet,
-    )  # fmt: skip
+    if dataset.domain not in (None, config.domain):
+        raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
+    workdir = Path(workdir or Path("runs") / cell_name(config))
+    keys = seed_keys(config.seed, config.seeds)
+    run = Run(config, workdir, metrics.Log(workdir), keys, {}, dataset.fingerprint(), quiet)
     try:
         return _train(run, dataset)
     finally:
         run.log.close()
-        _note(workdir / "seconds.json", seconds)
-
-
-def check(config: ConfigDict) -> None:
-    """Refuse a config that names what does not exist."""
-    if config.encoder.name not in ENCODERS:
-        raise TaskError(unknown("encoder", config.encoder.name, ENCODERS))
-    if config.tasks.sampler not in SAMPLERS:
-        raise TaskError(unknown("sampler", config.tasks.sampler, SAMPLERS))
-    for field in ("seeds", "log_every", "checkpoint_every"):
-        if config[field] < 1:
-            raise ConfigError(f"config.{field} is {config[field]}: expected at least 1")
+        checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
 
 
 def _train(run: Run, dataset: Dataset) -> Agent:
@@ -74,12 +61,10 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     store = to_device(dataset, normalizer)
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
     state = learn(run, "encoder", encoder, store)
-    start = time.monotonic()
-    key_freeze, key_pool, key_fit = (stage_keys(run.keys, 10 + i) for i in range(3))
-    frozen = over_seeds(encoder.freeze, (0, 0, None))(key_freeze, state.params, store)
-    data = _policy_data(run, encoder, frozen, store, key_fit)
-    pool = _fit(run, encoder, data, key_pool, behaviour_tasks)
-    run.seconds["tasks"] = time.monotonic() - start
+    frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), state.params, store)
+    data = _policy_data(run, encoder, frozen, store)
+    tasks, pool = _fit_tasks(run, encoder, data)
+    data = data._replace(tasks=tasks)
     params = AgentParams(frozen, None, pool, normalizer, *_prompt_states(config, dataset))
 
     def finish(state: LearnerState) -> Agent:
@@ -106,8 +91,8 @@ def _behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
     return Behaviour(phi, data.store.length, data.mean.shape[0])
 
 
-def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store, key_fit) -> td3.PolicyData:
-    """Compute features, their mean and the task distribution, for every seed."""
+def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.PolicyData:
+    """Compute features where they fit into memory, and their mean, for every seed."""
     config = run.config
     states = int(store.obs.shape[0] * store.obs.shape[1])
     size = 4 * states * config.encoder.dim * config.seeds / 2**30
@@ -130,21 +115,37 @@ def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store, key_fit)
         return total / jnp.sum(store.length)
 
     centre = over_seeds(mean, (0, None))(frozen, store)
-    if not config.policy.center_reward:
-        centre = jnp.zeros_like(centre)
-    data = td3.PolicyData(store, phi, frozen, centre, None)
-    tasks = _fit(run, encoder, data, key_fit, SAMPLERS[config.tasks.sampler].fit)
-    return data._replace(tasks=tasks)
+    centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
+    return td3.PolicyData(store, phi, frozen, centre, None)
 
 
-def _fit(run: Run, encoder: Encoder, data: td3.PolicyData, keys, fit) -> Any:
-    """Run a function of (key, behaviour, config) for every seed."""
-    section = run.config.tasks
+def _fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, Any]:
+    """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
+    section, folder = run.config.tasks, run.workdir / "tasks"
+    sampler = SAMPLERS[section.sampler]
 
-    def one(key, data):
-        return fit(key, _behaviour(encoder, data), section)
+    def one(key_pool, key_fit, data):
+        behaviour = _behaviour(encoder, data)
+        return sampler.fit(key_fit, behaviour, section), behaviour_tasks(
+            key_pool, behaviour, section
+        )
 
-    return over_seeds(one, (0, DATA_AXES))(keys, data._replace(tasks=None))
+    fit = over_seeds(one, (0, 0, DATA_AXES))
+    args = stage_keys(run.keys, 11), stage_keys(run.keys, 12), data
+    meta = checkpoint.read_meta(folder) or {}
+    if meta.get("identity") == run.identity("tasks"):
+        run.seconds["tasks"] = meta["seconds"]
+        return checkpoint.restore(folder, jax.eval_shape(fit, *args))
+    start = time.monotonic()
+    with metrics.progress("tasks", 1, 0, run.quiet, unit="fit") as bar:
+        fitted = jax.block_until_ready(fit(*args))
+        bar.update()
+    run.seconds["tasks"] = round(time.monotonic() - start, 1)
+    facts = {"identity": run.identity("tasks"), "seconds": run.seconds["tasks"]}
+    checkpoint.save(folder, fitted, facts)
+    if hasattr(fitted[0], "trace"):
+        run.log.write(0, {"tasks/log_likelihood": fitted[0].trace.log_likelihood[:, -1]})
+    return fitted
 
 
 def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
@@ -162,7 +163,6 @@ def _evaluator(run: Run, finish):
 
     def score(state, done):
         if done % section.every == 0:
-            start = time.monotonic()
             scores = evaluate(
                 finish(state), episodes=section.episodes, seed=section.seed, progress=False
             )
@@ -172,14 +172,5 @@ def _evaluator(run: Run, finish):
             }
             values["evaluate/mean"] = scores.returns.mean(axis=(1, 2))
             run.log.write(done, values)
-            spent = run.seconds.get("evaluate_during", 0.0)
-            run.seconds["evaluate_during"] = spent + time.monotonic() - start
 
     return score
-
-
-def _note(file: Path, seconds: dict[str, float]) -> None:
-    """Keep the longest time of each stage: a stage that was only restored took none."""
-    past = json.loads(file.read_text()) if file.exists() else {}
-    merged = {**past, **{k: round(max(v, past.get(k, 0.0)), 1) for k, v in seconds.items()}}
-    checkpoint.write_text(file, json.dumps(merged))

@@ -7,6 +7,7 @@ starts anew.
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +21,17 @@ from zsrl_jax import checkpoint, metrics
 from zsrl_jax.loop import make_loop, over_seeds, stage_keys
 from zsrl_jax.types import Encoder, LearnerState, Policy
 
+FORMAT = 1  # raised when the mathematics of a stage changes: older checkpoints start anew
 STAGES = ("data", "encoder", "tasks", "policy")
 SHOWN = {
     "encoder": ("encoder/loss", "encoder/effective_rank"),
     "policy": ("policy/critic_loss", "policy/q", "policy/saturated"),
 }
+
+
+def cell_name(config: ConfigDict) -> str:
+    """Name the cell of the study that a config is: it names the run folder."""
+    return f"{config.domain}_{config.encoder.name}_{config.tasks.sampler}"
 
 
 class Run(NamedTuple):
@@ -38,12 +45,20 @@ class Run(NamedTuple):
     fingerprint: str  # of the data
     quiet: bool  # no bars
 
+    def start(self, stage: str, done: int) -> None:
+        """Forget what an earlier run left behind this point: its agent, scores and metrics."""
+        if done < self.config[stage].updates:
+            shutil.rmtree(self.workdir / "agent", ignore_errors=True)
+            (self.workdir / "results.json").unlink(missing_ok=True)
+            self.log.forget(stage, done)
+
     def identity(self, stage: str) -> str:
         """Return a checksum of all that decides a stage's result."""
         sections = STAGES[1 : STAGES.index(stage) + 1]
         facts = {name: self.config[name].to_dict() for name in sections}
         facts |= {"seeds": [self.config.seed, self.config.seeds], "data": self.fingerprint}
-        facts["normalize"] = self.config.data.normalize
+        facts["normalize"] = [self.config.data.normalize, self.config.data.clip]
+        facts["format"] = FORMAT
         text = json.dumps(facts, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -61,11 +76,19 @@ def learn(
     folder, start = run.workdir / stage, time.monotonic()
     key_init, key_loop = (stage_keys(run.keys, 2 * STAGES.index(stage) + i) for i in range(2))
     state = over_seeds(learner.init, (0,))(key_init)
-    meta = checkpoint.read_meta(folder) or {}
-    done = 0
-    if meta.get("identity") == run.identity(stage):
-        state, done = checkpoint.restore(folder, state), meta["step"]
+    meta, done, before = checkpoint.read_meta(folder), 0, 0.0
+    if meta and meta["identity"] == run.identity(stage):
+        state, done, before = checkpoint.restore(folder, state), meta["step"], meta["seconds"]
+    elif meta:
+        print(f"{stage}: '{folder}' is of another config, data or version; starting anew")
+    run.start(stage, done)
     saved, programs = done, {}
+
+    def save():
+        spent = before + time.monotonic() - start
+        facts = {"identity": run.identity(stage), "step": done, "seconds": round(spent, 1)}
+        checkpoint.save(folder, state, facts)
+
     with metrics.progress(stage, total, done, run.quiet) as bar:
         while done < total:
             length = min(config.log_every, total - done)
@@ -81,7 +104,7 @@ def learn(
             if on_chunk is not None:
                 on_chunk(state, done)
             if done - saved >= config.checkpoint_every or done == total:
-                checkpoint.save(folder, state, {"identity": run.identity(stage), "step": done})
+                save()
                 saved = done
-    run.seconds[stage] = time.monotonic() - start
+    run.seconds[stage] = round(before + time.monotonic() - start, 1)
     return state

@@ -95,7 +95,7 @@ class Btd(NamedTuple):
 
     radius: Float[Array, ""]
     mixture: gmm.Mixture
-    trace: Array  # log-likelihood by iteration
+    trace: gmm.Trace  # log-likelihood by iteration
 
 
 def fit_uniform(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Uniform:

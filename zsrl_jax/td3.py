@@ -9,7 +9,7 @@ A batch holds `num_tasks` task vectors with `per_task` transitions each.
 
 Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
 changes no optimal policy but takes the large constant that phi carries out of Q (false = the
-paper's letter). `behaviour` > 0 adds `behaviour` mean |pi(s, z) - a|^2, with Q scaled by its mean
+paper's letter). `behaviour` > 0 adds `behaviour` mean (pi(s, z) - a)^2, with Q scaled by its mean
 absolute value (Fujimoto and Gu, 2021), `head_norm` puts LayerNorm into the critic's heads,
 `anneal` takes the learning rate to 0, and `actor_average` acts with a running average of the actor:
 they steady small data and are off at paper scale.

@@ -83,11 +83,9 @@ def _check(file: Path, episode: dict[str, np.ndarray]) -> None:
             raise DataError(f"episode '{file}', key '{key}': value not finite in row {row}")
 
 
-def load(
-    path: str | os.PathLike, max_episodes: int | None = None, domain: str | None = None
-) -> Dataset:
+def load(path: str | os.PathLike, max_episodes: int | None = None) -> Dataset:
     """Load ExORL episodes into one dataset, in the order of collection."""
-    folder = find_buffer(path, domain)
+    folder = find_buffer(path)
     files = list_episodes(folder)[:max_episodes]
     first = read_episode(files[0])
     widths = {key: value.shape[1] for key, value in first.items()}
@@ -111,9 +109,10 @@ def load(
         discount[i, :length] = episode["discount"][1:, 0]
         if physics is not None:
             physics[i, : length + 1] = episode["physics"]
+    kind = "collected" if (folder.parent / "explorer").is_dir() else "exorl"  # by us, or theirs
     return Dataset(
         obs, action, discount, np.asarray(lengths, np.int32), physics,
-        domain=guess_domain(widths), source=f"exorl:{folder}",
+        domain=guess_domain(widths), source=f"{kind}:{folder}",
     )  # fmt: skip
 
 

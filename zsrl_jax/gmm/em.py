@@ -24,6 +24,7 @@ from zsrl_jax.gmm.mixture import Mixture
 from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather
 from zsrl_jax.gmm.start import lloyd, nearest_center, normalize, seed_centers
 from zsrl_jax.gmm.tied import TIED
+from zsrl_jax.gmm.trace import Trace
 
 DEAD = 0.1
 ROUNDING = 1e-6
@@ -46,24 +47,6 @@ class Options(NamedTuple):
     rank: int
     lloyd_steps: int
     chunk: int
-
-
-class Trace(NamedTuple):
-    """How a fit went.
-
-    `log_likelihood[i]` is the mean log-likelihood of a point after i iterations (0: the start);
-    entries after the last iteration repeat its value, so `[-1]` is that of the returned mixture.
-    Where rounding lets an iteration lose, as it can when a covariance is singular but for the
-    floor, the best mixture so far and its value are kept; `falls` counts such iterations.
-    """
-
-    log_likelihood: Float[Array, "*s i"]
-    iterations: Int[Array, "*s"]
-    converged: Bool[Array, "*s"]
-    jitters: Int[Array, "*s"]
-    reseeds: Int[Array, "*s"]
-    falls: Int[Array, "*s"]
-    dropped: Int[Array, "*s"]
 
 
 class State(NamedTuple):
@@ -102,7 +85,7 @@ def run(
 
     state = lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
     step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
-    trace = state.trace._replace(log_likelihood=state.trace.log_likelihood[step])
+    trace = state.trace.replace(log_likelihood=state.trace.log_likelihood[step])
     return state.best, trace
 
 
@@ -171,7 +154,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
     better = (done == 0) | (score >= highest)
     slack = ROUNDING * (jnp.abs(state.last) + dim)
     fell = (done > 0) & (reseeds == 0) & (score < state.last - slack)
-    trace = trace._replace(
+    trace = trace.replace(
         log_likelihood=trace.log_likelihood.at[done].set(jnp.where(better, score, highest)),
         iterations=done,
         converged=(done > 0) & (jnp.abs(score - state.last) < problem.tolerance),
@@ -217,7 +200,7 @@ def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
     )
     ll = trace.log_likelihood - dim * jnp.log(data.scale)
     dropped = jnp.sum(data.weight <= 0, dtype=jnp.int32)
-    return mixture, trace._replace(log_likelihood=ll, dropped=dropped)
+    return mixture, trace.replace(log_likelihood=ll, dropped=dropped)
 
 
 @jax.jit(static_argnames="options")

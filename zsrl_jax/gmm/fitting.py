@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from zsrl_jax.gmm.check import check_choices, check_least, check_shapes, check_values
-from zsrl_jax.gmm.em import FAMILIES, Options, Trace, fit_arrays
+from zsrl_jax.gmm.em import FAMILIES, Options, fit_arrays
 from zsrl_jax.gmm.mixture import Mixture
 from zsrl_jax.gmm.moments import chunk_size
+from zsrl_jax.gmm.trace import Trace
 
 
 def fit(
