@@ -34,14 +34,15 @@ SCALES: dict[str, dict] = {
             "learning_rate": 3e-4,
         },
         "policy": {
-            "updates": 30_000,
+            "updates": 20_000,
             "num_tasks": 32,
             "per_task": 16,
             "width": 128,
             "learning_rate": 3e-4,
             "head_norm": True,
-            "behaviour": 0.05,
+            "behaviour": 0.1,
             "actor_average": 0.001,
+            "anneal": True,
         },
     },
     "smoke": {

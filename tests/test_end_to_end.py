@@ -168,22 +168,11 @@ def first_of_obs(obs):
     return obs[:, 0]
 
 
-def test_train_from_python_equals_the_command(smoke, tmp_path):
-    folder, _ = smoke
-    config = get_cell("cheetah", "fb", "btd", "smoke")
-    config.seed = 1  # seed 1 alone: the second of the run above
-    data = next((folder / "data" / "cheetah").iterdir())
-    agent = zsrl_jax.train(config, zsrl_jax.load_dataset(data), tmp_path / "one", quiet=True)
-    other = zsrl_jax.load(folder / "run")
-    obs = np.linspace(-1, 1, 17)
-    z = other.infer(reward="walk")[1:]
-    np.testing.assert_array_equal(agent.act(obs, z)[0], other.act(obs, np.concatenate([z, z]))[1])
-
-
 def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, monkeypatch):
     folder, _ = smoke
     dataset = zsrl_jax.load_dataset(next((folder / "data" / "cheetah").iterdir()))
     config = get_cell("cheetah", "fb", "btd", "smoke")
+    config.seed = 1  # alone here, the second of two in the run by command
     write = metrics.Log.write
 
     def break_off(self, step, values):
@@ -199,25 +188,11 @@ def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, mo
     agent = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
     steps = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [x["step"] for x in steps if "policy/critic_loss" in x] == [20, 40, 60]
-    other = zsrl_jax.load(folder / "run")  # seeds 0 and 1; this is seed 0
+    other = zsrl_jax.load(folder / "run")
     z = other.infer(reward="walk")
+    np.testing.assert_array_equal(agent.infer(reward="walk")[0], z[1])
     obs = np.linspace(-1, 1, 17)
-    np.testing.assert_array_equal(agent.act(obs, z[:1])[0], other.act(obs, z)[0])
-
-
-def test_another_config_in_the_same_folder_starts_anew(smoke, tmp_path, capsys):
-    folder, _ = smoke
-    dataset = zsrl_jax.load_dataset(next((folder / "data" / "cheetah").iterdir()))
-    config = get_cell("cheetah", "fb", "btd", "smoke")
-    config.update({"encoder": {"updates": 20}, "policy": {"updates": 20}})
-    first = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
-    config.data.clip = 1.0
-    other = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
-    assert "of another config, data or version" in capsys.readouterr().out
-    z, obs = first.infer(reward="walk"), np.linspace(-1, 1, 17)
-    assert not np.array_equal(first.act(obs, z), other.act(obs, z))
-    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [x["step"] for x in lines if "policy/critic_loss" in x] == [20]
+    np.testing.assert_array_equal(agent.act(obs, z[1:])[0], other.act(obs, z)[1])
 
 
 def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeypatch, capsys):
@@ -240,14 +215,11 @@ def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeyp
     ("args", "told"),
     [
         ([f"--config={CONFIG}", "--config.policy.update=5"], "updates"),
-        ([f"--config={CONFIG}", "--config.polcy.updates=5"], "policy"),
         ([f"--config={CONFIG}", "--config.policy.updates=many"], "many"),
         (["--config=configs/cell.py:cheetah,fb,uniforn"], "did you mean 'uniform'"),
-        (["--config=configs/cell.py:cheetah,fb,btd,huge"], "unknown scale 'huge'"),
         (["--config=configs/nothing.py"], "configs/nothing.py"),
         ([], "no config"),
         ([f"--config={CONFIG}", "--config.data.path=nowhere/at/all"], "nowhere/at/all"),
-        ([f"--config={CONFIG}", "--config.tasks.sampler=btt"], "did you mean 'btd'"),
         ([f"--config={CONFIG}", "--config.scale=paper"], "configs/cheetah_fb_btd.py:paper"),
         ([f"--config={CONFIG}", "config.policy.updates=5"], "unexpected argument"),
     ],
