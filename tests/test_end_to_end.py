@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,19 @@ def test_notebook_face(smoke):
         agent.infer(reward="runn")
     with pytest.raises(DataError, match="one reward a state"):
         agent.infer(reward=lambda physics: physics)
+
+
+def test_the_readme_s_lines_run_as_shown(smoke, monkeypatch, capsys):
+    folder, _ = smoke
+    readme = (ROOT / "README.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", readme, re.S) if ".infer(" in c)
+    monkeypatch.chdir(folder)
+    (folder / "runs").mkdir()
+    (folder / "runs" / "cheetah_fb_btd").symlink_to(folder / "run")
+    names: dict = {}
+    exec(code, names)
+    assert names["action"].shape == (2, 6)
+    assert "run" in capsys.readouterr().out
 
 
 def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
