@@ -7,12 +7,14 @@ from collections.abc import Callable
 from absl import app, flags, logging
 from ml_collections import ConfigDict
 
+from zsrl_jax import programs
 from zsrl_jax.errors import ConfigError, ZsrlError
 
 
 def run(main: Callable) -> None:
     """Parse flags and run main(argv)."""
     logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
+    programs.keep()
     try:
         app.run(main, flags_parser=_parse)
     except (ZsrlError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Strict JAX for every test: no silent rank promotion; small shared data."""
+"""Strict JAX for every test: no silent rank promotion; programs kept; small shared data."""
 
 import os
 
@@ -8,7 +8,10 @@ import jax
 import numpy as np
 import pytest
 
+from zsrl_jax import programs
 from zsrl_jax.data import Dataset
+
+programs.keep()
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

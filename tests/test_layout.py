@@ -7,9 +7,9 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "zsrl_jax"
 ORDER = [
-    "errors", "types", "scale", "envs", "data", "networks", "learner", "encoders", "gmm", "tasks",
-    "td3", "loop", "infer", "settings", "checkpoint", "explore", "collection", "source", "metrics",
-    "stage", "agent", "evaluation", "pipeline",
+    "errors", "types", "scale", "programs", "envs", "data", "networks", "learner", "encoders",
+    "gmm", "tasks", "td3", "loop", "infer", "settings", "checkpoint", "explore", "collection",
+    "source", "metrics", "stage", "agent", "evaluation", "pipeline",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")
 

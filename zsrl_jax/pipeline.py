@@ -16,7 +16,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from zsrl_jax import agent as agents
-from zsrl_jax import checkpoint, metrics, td3
+from zsrl_jax import checkpoint, metrics, programs, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS
@@ -42,6 +42,7 @@ def train(
 ) -> Agent:
     """Train an agent from a config: every stage that is not on disk already."""
     check(config)
+    programs.keep()
     dataset = open_data(config, quiet) if dataset is None else dataset
     if dataset.domain not in (None, config.domain):
         raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")

@@ -1,0 +1,37 @@
+"""Compiled programs kept on disk: the second start of the same config need not compile again.
+
+JAX keys every program by its own text, so nothing stale is ever used. The folder carries a
+checksum of the processor, because a program compiled for one machine may not run on another that
+shares the home folder. JAX's own settings (JAX_COMPILATION_CACHE_DIR,
+JAX_ENABLE_COMPILATION_CACHE) win.
+"""
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+
+def keep() -> None:
+    """Keep compiled programs in the user's cache folder, unless JAX was told otherwise."""
+    told = jax.config.values
+    if told["jax_compilation_cache_dir"] is None and told["jax_enable_compilation_cache"]:
+        jax.config.update("jax_compilation_cache_dir", str(_folder()))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+
+def _folder() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "zsrl_jax" / "programs" / _machine()
+
+
+def _machine() -> str:
+    """Return a checksum of what decides which instructions this processor runs."""
+    text = platform.machine() + platform.processor()
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        kept = ("model name", "flags", "Features")
+        text += "".join(sorted({s for s in facts.read_text().split("\n") if s.startswith(kept)}))
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
