@@ -49,6 +49,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.tasks.discount = 0.99  # of feature occupancies (paper)
     config.tasks.num_subtrajectories = 10_000  # N_tau (paper)
     config.tasks.min_length = 1  # steps of the shortest sub-trajectory
+    config.tasks.alpha = 0.5  # of mix: share of uniform tasks, from 0 (btd) to 1 (uniform)
     config.tasks.num_components = 20  # K (paper)
     config.tasks.num_iters = 100  # of EM at most
     config.tasks.tolerance = 1e-3  # of the log-likelihood a sample, below which EM stops

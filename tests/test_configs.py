@@ -75,6 +75,8 @@ def test_named_configs_are_the_cell_of_their_name(file):
         ("encoder.radius", "sqrtd", "did you mean 'sqrt_d'"),
         ("policy.head", "vector", "successor"),
         ("policy.policy_delay", 0, "expected at least 1"),
+        ("tasks.alpha", 1.5, "expected one from 0 to 1"),
+        ("tasks.alpha", -0.1, "expected one from 0 to 1"),
         ("tasks.min_length", 0, "expected at least 1"),
         ("evaluate.episodes", 0, "expected at least 1"),
         ("evaluate.every", 30, "multiple of config.log_every"),

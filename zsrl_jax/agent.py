@@ -39,6 +39,7 @@ class AgentParams(NamedTuple):
     normalizer: Normalizer
     prompt_obs: Float[Array, "n obs"]  # states of the dataset that rewards are labelled on
     prompt_physics: Float[np.ndarray, "n physics"] | None
+    centre: Float[Array, "seed d"] | None = None  # of occupancies, where the tasks were centred
 
 
 class Prompt(NamedTuple):
@@ -129,7 +130,11 @@ class Agent:
         else:
             discount = self.config.tasks.discount
             shown = self.features(np.atleast_2d(demonstration))
-            solved = [_unscored(infer.demonstration_vector(p, discount)) for p in shown]
+            centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
+            solved = [
+                _unscored(infer.demonstration_vector(p, discount) - np.asarray(c, np.float64))
+                for p, c in zip(shown, centre, strict=True)
+            ]
         z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
         tasks = np.asarray(self.params.tasks)
         cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
@@ -238,7 +243,8 @@ def load(workdir: str | os.PathLike) -> Agent:
     like = jax.tree.map(lambda leaf: np.zeros(leaf[0], leaf[1]), meta["tree"], is_leaf=is_leaf)
     tree = checkpoint.restore(workdir / "agent", like)
     tree["normalizer"] = Normalizer(**tree["normalizer"])
-    tree.setdefault("prompt_physics", None)
+    for name in ("prompt_physics", "centre"):
+        tree.setdefault(name, None)
     config = ConfigDict(meta["config"]).lock()
     return Agent(config, Spec(*meta["spec"]), meta["domain"], AgentParams(**tree), workdir)
 

@@ -2,7 +2,7 @@
 
     reward          z = argmin_z mean (r - phi(s').z)^2 + ridge |z|^2,     scaled to the radius
     goal            z = E[phi phi^T]^-1 phi(g)
-    demonstration   z = z_tau of the states shown
+    demonstration   z = z_tau of the states shown, centred as the training tasks were
 
 `ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
 cross-validation; 0 is the paper's letter. At large d features are nearly collinear and the bare
@@ -93,8 +93,9 @@ def goal_vector(
 
 
 def demonstration_vector(phi: Float[np.ndarray, "n d"], discount: float) -> Float[np.ndarray, " d"]:
-    """Return the discounted feature occupancy of a demonstration."""
-    return (discount ** np.arange(len(phi))) @ np.asarray(phi, np.float64)
+    """Return the discounted feature occupancy of a demonstration, a step."""
+    weight = discount ** np.arange(len(phi))
+    return weight @ np.asarray(phi, np.float64) / weight.sum()
 
 
 def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:

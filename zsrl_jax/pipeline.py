@@ -26,7 +26,7 @@ from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
 from zsrl_jax.stage import Run, cell_name, learn
-from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks
+from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks, centre_of
 from zsrl_jax.types import Encoder, LearnerState, Store
 
 _OWN: Any = 0
@@ -66,7 +66,8 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     data = _policy_data(run, encoder, frozen, store)
     tasks, pool = _fit_tasks(run, encoder, data)
     data = data._replace(tasks=tasks)
-    params = AgentParams(frozen, None, pool, normalizer, *_prompt_states(config, dataset))
+    prompts = _prompt_states(config, dataset)
+    params = AgentParams(frozen, None, pool, normalizer, *prompts, centre_of(tasks))
 
     def finish(state: LearnerState) -> Agent:
         made = params._replace(actor=td3.acting(state))
@@ -127,9 +128,8 @@ def _fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, A
 
     def one(key_pool, key_fit, data):
         behaviour = _behaviour(encoder, data)
-        return sampler.fit(key_fit, behaviour, section), behaviour_tasks(
-            key_pool, behaviour, section
-        )
+        fitted = sampler.fit(key_fit, behaviour, section)
+        return fitted, behaviour_tasks(key_pool, behaviour, section, centre_of(fitted))
 
     fit = over_seeds(one, (0, 0, DATA_AXES))
     args = stage_keys(run.keys, 11), stage_keys(run.keys, 12), data

@@ -57,6 +57,8 @@ def check(config: ConfigDict) -> None:
     for path, least in LEAST.items():
         if (value := _field(config, path)) < least:
             raise ConfigError(f"config.{path} is {value}: expected at least {least}")
+    if not 0 <= config.tasks.alpha <= 1:
+        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected one from 0 to 1")
     if config.evaluate.every % config.log_every:
         raise ConfigError(
             f"config.evaluate.every is {config.evaluate.every}: expected a multiple of "

@@ -1,0 +1,103 @@
+"""Pieces of behaviour as task vectors: the feature occupancies of sub-trajectories.
+
+    psi(tau) = sum_{t=0}^{L-1} gamma^t phi(s_t),     z_tau = radius psi / |psi|
+
+A sub-trajectory: an episode uniformly, a length uniformly in [min_length, T], a start uniformly
+among those that fit. What is centred, where anything is, are occupancies a step,
+psi(tau) / sum_t gamma^t: weighted means of phi, so that long and short pieces weigh the same.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
+
+from zsrl_jax.networks import project, sphere_radius
+
+CHUNK = 50  # pieces whose features are looked at together
+
+
+class Behaviour(NamedTuple):
+    """What the data did, seen through a frozen encoder: what a sampler is fitted to."""
+
+    phi: Callable[[Int[Array, " n"]], Float[Array, "n row d"]]  # features of whole episodes
+    length: Int[Array, " episode"]
+    dim: int
+
+
+class SubTrajectory(NamedTuple):
+    """Pieces of episodes: the states start, ..., start + length - 1."""
+
+    episode: Int[Array, " n"]
+    start: Int[Array, " n"]
+    length: Int[Array, " n"]
+
+
+def draw_subtrajectories(
+    key: Key[Array, ""], length: Int[Array, " episode"], num: int, min_length: int
+) -> SubTrajectory:
+    """Draw pieces: episode uniform, length uniform in [min_length, T], start uniform."""
+    key_episode, key_length, key_start = jax.random.split(key, 3)
+    episode = jax.random.randint(key_episode, (num,), 0, length.shape[0])
+    longest = length[episode]
+    shortest = jnp.minimum(min_length, longest)
+    piece = jax.random.randint(key_length, (num,), shortest, longest + 1)
+    start = jax.random.randint(key_start, (num,), 0, longest - piece + 1)
+    return SubTrajectory(episode, start, piece)
+
+
+def occupancy_weight(
+    start: Int[Array, " n"], length: Int[Array, " n"], rows: int, discount: float
+) -> Float[Array, "n row"]:
+    """Return gamma^(t - start) inside each piece and 0 outside."""
+    age = jnp.arange(rows)[None] - start[:, None]
+    inside = (age >= 0) & (age < length[:, None])
+    return jnp.where(inside, discount ** jnp.maximum(age, 0).astype(jnp.float32), 0.0)
+
+
+def occupancies(
+    behaviour: Behaviour, pieces: SubTrajectory, discount: float
+) -> Float[Array, "n d"]:
+    """Return psi of each piece, a few at a time: positive weights, so nothing cancels."""
+
+    def psi(piece):
+        phi = behaviour.phi(piece.episode[None])[0]
+        weight = occupancy_weight(piece.start[None], piece.length[None], phi.shape[0], discount)
+        return (weight @ phi)[0]
+
+    return jax.lax.map(psi, pieces, batch_size=CHUNK)
+
+
+def whole_episodes(length: Int[Array, " episode"]) -> SubTrajectory:
+    """Return every episode as one piece, from its first state on."""
+    episode = jnp.arange(length.shape[0])
+    return SubTrajectory(episode, jnp.zeros_like(episode), length)
+
+
+def mean_features(
+    behaviour: Behaviour, pieces: SubTrajectory, discount: float
+) -> Float[Array, "n d"]:
+    """Return each piece's occupancy a step: psi / sum_t gamma^t, a weighted mean of phi."""
+    steps = pieces.length.astype(jnp.float32)
+    weight = steps if discount == 1 else (1 - discount**steps) / (1 - discount)
+    return occupancies(behaviour, pieces, discount) / weight[:, None]
+
+
+def behaviour_tasks(
+    key: Key[Array, ""],
+    behaviour: Behaviour,
+    config: ConfigDict,
+    centre: Float[Array, " d"] | None = None,
+) -> Float[Array, "n d"]:
+    """Draw z_tau of `num_subtrajectories` pieces, of occupancies a step minus `centre` if given."""
+    pieces = draw_subtrajectories(
+        key, behaviour.length, config.num_subtrajectories, config.min_length
+    )
+    if centre is None:
+        psi = occupancies(behaviour, pieces, config.discount)
+    else:
+        psi = mean_features(behaviour, pieces, config.discount) - centre[None]
+    return project(psi, sphere_radius(config.radius, behaviour.dim))

@@ -1,0 +1,175 @@
+"""Samplers of training tasks by name: fit(key, behaviour, config) and sample(key, params, n) -> z.
+
+    uniform       the whole sphere
+    full_traj     z_tau of whole episodes: every episode of the data once, drawn from uniformly
+    subtraj       z_tau of `num_subtrajectories` pieces, drawn from uniformly
+    btd           a Gaussian mixture fitted to those z_tau by maximum likelihood
+    btd_centered  as btd, of z_tau = radius (m_tau - c) / |m_tau - c|,
+                  m_tau = psi(tau) / sum_t gamma^t, c = the mean of m_tau over the pieces
+    mix           uniform with probability `alpha`, else btd
+    goal_mix      half uniform, half phi(s) of states that an action reached, drawn from a pool
+
+The paper leaves open what becomes of a sample's norm: every sample is projected to the sphere,
+because a task is a direction. `btd_centered` is not in the paper: phi has a mean, along which all
+plain z_tau point, and without it the tasks spread. `goal_mix` is the habit of tuned FB runs; they
+take B(s), and here it is phi(s) for every encoder, which is C^-1 B(s) for fb.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+from ml_collections import ConfigDict
+
+from zsrl_jax import gmm
+from zsrl_jax.data.sampling import draw_places
+from zsrl_jax.networks import project, sphere_radius
+from zsrl_jax.tasks import pieces
+from zsrl_jax.tasks.pieces import Behaviour, behaviour_tasks
+from zsrl_jax.types import Sampler
+
+COIN = 2**31 - 1  # split's children are fold_in(key, 0), fold_in(key, 1), ...: this is none of them
+
+
+class Uniform(NamedTuple):
+    """The sphere: its radius, and a vector of zeros that carries the dimension."""
+
+    radius: Float[Array, ""]
+    zero: Float[Array, " d"]
+
+
+class Pool(NamedTuple):
+    """Task vectors on the sphere, each as likely as any other."""
+
+    z: Float[Array, "n d"]
+
+
+class Btd(NamedTuple):
+    """The Behavioural Task Distribution: a mixture on the sphere of this radius."""
+
+    radius: Float[Array, ""]
+    mixture: gmm.Mixture
+    trace: gmm.Trace  # log-likelihood by iteration
+    centre: Float[Array, " d"] | None = None  # what occupancies a step were reduced by
+
+
+class Mix(NamedTuple):
+    """`uniform` with probability `share`, else the other."""
+
+    share: Float[Array, ""]
+    uniform: Uniform
+    other: Btd | Pool
+
+
+def centre_of(params: Any) -> Float[Array, " d"] | None:
+    """Return what a fitted sampler subtracts from occupancies a step; None where nothing is."""
+    return getattr(params, "centre", None)
+
+
+def fit_uniform(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Uniform:
+    """Return the sphere; nothing of the data is used."""
+    return Uniform(_radius(behaviour, config), jnp.zeros(behaviour.dim))
+
+
+def sample_uniform(key: Key[Array, ""], params: Uniform, num: int) -> Float[Array, "n d"]:
+    """Draw task vectors uniformly from the sphere."""
+    return project(jax.random.normal(key, (num, *params.zero.shape)), params.radius)
+
+
+def fit_full_traj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Pool:
+    """Keep the task vector of every whole episode."""
+    whole = pieces.whole_episodes(behaviour.length)
+    psi = pieces.occupancies(behaviour, whole, config.discount)
+    return Pool(project(psi, _radius(behaviour, config)))
+
+
+def fit_subtraj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Pool:
+    """Keep the task vectors of sub-trajectories: p_data itself."""
+    return Pool(behaviour_tasks(key, behaviour, config))
+
+
+def sample_pool(key: Key[Array, ""], params: Pool, num: int) -> Float[Array, "n d"]:
+    """Draw task vectors of the pool, with replacement."""
+    return params.z[jax.random.randint(key, (num,), 0, params.z.shape[0])]
+
+
+def fit_btd(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Btd:
+    """Fit the mixture to the task vectors of sub-trajectories."""
+    key_piece, key_fit = jax.random.split(key)
+    z = behaviour_tasks(key_piece, behaviour, config)
+    return Btd(_radius(behaviour, config), *_fit_mixture(key_fit, z, config))
+
+
+def fit_btd_centered(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Btd:
+    """Fit the mixture to task vectors of occupancies a step minus their mean over the pieces."""
+    key_piece, key_fit = jax.random.split(key)
+    drawn = pieces.draw_subtrajectories(
+        key_piece, behaviour.length, config.num_subtrajectories, config.min_length
+    )
+    mean = pieces.mean_features(behaviour, drawn, config.discount)
+    centre, radius = jnp.mean(mean, axis=0), _radius(behaviour, config)
+    z = project(mean - centre[None], radius)
+    return Btd(radius, *_fit_mixture(key_fit, z, config), centre)
+
+
+def sample_btd(key: Key[Array, ""], params: Btd, num: int) -> Float[Array, "n d"]:
+    """Draw task vectors from the mixture, projected back to the sphere."""
+    return project(params.mixture.sample(key, num), params.radius)
+
+
+def fit_mix(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Mix:
+    """Fit `btd` and keep the sphere beside it; both as each would be alone with this key."""
+    share = jnp.asarray(config.alpha, jnp.float32)
+    uniform = fit_uniform(key, behaviour, config)
+    return Mix(share, uniform, fit_btd(key, behaviour, config))
+
+
+def sample_mix(key: Key[Array, ""], params: Mix, num: int) -> Float[Array, "n d"]:
+    """Toss a coin for each task; a row equals that row of the chosen sampler with this key."""
+    return _toss(key, params, num, sample_btd)
+
+
+def fit_goal_mix(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Mix:
+    """Keep phi of `num_subtrajectories` states that an action reached, projected to the sphere."""
+    places = draw_places(key, behaviour.length, config.num_subtrajectories)
+
+    def reached(place):
+        return behaviour.phi(place[0][None])[0, place[1] + 1]
+
+    phi = jax.lax.map(reached, places, batch_size=pieces.CHUNK)
+    uniform = fit_uniform(key, behaviour, config)
+    return Mix(jnp.asarray(0.5), uniform, Pool(project(phi, uniform.radius)))
+
+
+def sample_goal_mix(key: Key[Array, ""], params: Mix, num: int) -> Float[Array, "n d"]:
+    """Toss a coin for each task: the sphere, or a state of the pool as a goal."""
+    return _toss(key, params, num, sample_pool)
+
+
+def _toss(key, params: Mix, num: int, sample_other) -> Float[Array, "n d"]:
+    """Pick rows of two samples: both from the same key, so that no share changes a row."""
+    coin = jax.random.bernoulli(jax.random.fold_in(key, COIN), params.share, (num, 1))
+    uniform = sample_uniform(jax.random.clone(key), params.uniform, num)
+    return jnp.where(coin, uniform, sample_other(jax.random.clone(key), params.other, num))
+
+
+def _fit_mixture(key, z: Float[Array, "n d"], config: ConfigDict) -> tuple[gmm.Mixture, gmm.Trace]:
+    return gmm.fit(
+        key, z, config.num_components, num_iters=config.num_iters, tolerance=config.tolerance
+    )
+
+
+def _radius(behaviour: Behaviour, config: ConfigDict) -> Float[Array, ""]:
+    return jnp.asarray(sphere_radius(config.radius, behaviour.dim), jnp.float32)
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "uniform": Sampler(fit_uniform, sample_uniform),
+    "full_traj": Sampler(fit_full_traj, sample_pool),
+    "subtraj": Sampler(fit_subtraj, sample_pool),
+    "btd": Sampler(fit_btd, sample_btd),
+    "btd_centered": Sampler(fit_btd_centered, sample_btd),
+    "mix": Sampler(fit_mix, sample_mix),
+    "goal_mix": Sampler(fit_goal_mix, sample_goal_mix),
+}
