@@ -39,7 +39,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.encoder.learning_rate = 1e-4  # Adam (paper)
     config.encoder.target_rate = 0.01  # (paper)
     config.encoder.discount = 0.99  # (paper)
-    config.encoder.orthonormality = 1.0  # weight (paper)
+    config.encoder.orthonormality = 1.0  # weight (paper; public code has 0 for aenc, trans, byol)
     if encoder in ENCODERS:
         config.encoder.update(ENCODERS[encoder].default_config())
 

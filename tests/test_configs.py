@@ -4,13 +4,15 @@ import importlib.util
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 
-from configs import cell, cheetah_fb_btd
+from configs import base, cell, cheetah_fb_btd
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
 from zsrl_jax.errors import ConfigError, TaskError
 from zsrl_jax.settings import check
 from zsrl_jax.stage import cell_name
+from zsrl_jax.types import Spec, Store
 
 NAMED = sorted(Path(cell.__file__).parent.glob("[a-z]*_*_*.py"))
 
@@ -25,6 +27,48 @@ def test_every_cell_is_complete_and_locked(scale, encoder, sampler):
         check(config)
         with pytest.raises(AttributeError, match="updates"):
             config.policy.update_s = 3
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_an_encoder_s_config_has_its_own_fields_alone(encoder):
+    common = set(base.get_config("cheetah", "aenc", "btd").encoder)  # aenc adds none
+    assert not set(ENCODERS["aenc"].default_config())
+    for scale in cell.SCALES:
+        section = cell.get_cell("cheetah", encoder, "btd", scale).encoder
+        assert set(section) == common | set(ENCODERS[encoder].default_config())
+        assert section.updates == {
+            "paper": 2_000_000 if encoder == "fb" else 100_000, "laptop": 15_000, "smoke": 60,
+        }[scale]  # fmt: skip
+
+
+def test_a_table_cannot_add_a_field(monkeypatch):
+    monkeypatch.setitem(cell.DEVIATING, ("smoke", "aenc"), {"encoder": {"width": 32}})
+    with pytest.raises(KeyError, match="width"):
+        cell.get_cell("cheetah", "aenc", "btd", "smoke")
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_every_encoder_builds_at_every_scale(encoder):
+    """Shapes alone: nothing is computed."""
+    for scale in cell.SCALES:
+        section = cell.get_cell("cheetah", encoder, "uniform", scale).encoder
+        made = ENCODERS[encoder].make(section, Spec(17, 6))
+        shapes = (2, 9, 17), (2, 8, 6), (2, 8)
+        arrays = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+        store = Store(*arrays, jax.ShapeDtypeStruct((2,), jnp.int32))
+
+        def run(key, store, made=made):
+            state = made.init(key)
+            state, metrics = made.update(state, made.sample(key, store), key, 0)
+            frozen = made.freeze(key, state.params, store)
+            return state, metrics, made.features(frozen, store.obs)
+
+        _, metrics, phi = jax.eval_shape(run, jax.random.key(0), store)
+        assert phi.shape == (2, 9, section.dim)
+        assert {
+            f"encoder/{n}"
+            for n in ("loss", "objective", "orthonormality", "norm", "effective_rank")
+        } < metrics.keys()
 
 
 def test_auto_follows_the_backend(monkeypatch):
@@ -73,6 +117,8 @@ def test_named_configs_are_the_cell_of_their_name(file):
     [
         ("data.normalize", "nonee", "did you mean 'none'"),
         ("encoder.radius", "sqrtd", "did you mean 'sqrt_d'"),
+        ("encoder.discount", 1.0, "expected below 1"),
+        ("encoder.backward_stop_gradient", "targets", "did you mean 'target'"),
         ("policy.head", "vector", "successor"),
         ("policy.policy_delay", 0, "expected at least 1"),
         ("tasks.alpha", 1.5, "expected one from 0 to 1"),
@@ -86,7 +132,8 @@ def test_named_configs_are_the_cell_of_their_name(file):
     ],
 )
 def test_values_that_make_no_sense_are_refused_before_anything_runs(path, value, told):
-    config = cell.get_config("cheetah,fb,btd,smoke")
+    encoder = "byol_gamma" if "backward" in path else "fb"
+    config = cell.get_config(f"cheetah,{encoder},btd,smoke")
     section, _, field = path.rpartition(".")
     (config[section] if section else config)[field] = value
     with pytest.raises((ConfigError, TaskError), match=told) as error:

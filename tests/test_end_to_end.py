@@ -73,6 +73,12 @@ def test_metrics_are_json_lines_by_seed(smoke):
     assert steps == [20, 40, 60]
     assert all(len(line["encoder/loss"]) == 2 for line in lines if "encoder/loss" in line)
     assert list((folder / "run" / "tensorboard").glob("events*"))
+    told = next(line for line in lines if "encoder/r2_walk" in line)  # once, at the encoder's end
+    assert told["step"] == 60 and sum("encoder/r2_walk" in line for line in lines) == 1
+    results = json.loads((folder / "run" / "results.json").read_text())
+    by_task = np.array([told[f"encoder/r2_{task}"] for task in results["tasks"]])
+    np.testing.assert_allclose(by_task.T, results["r2"], rtol=1e-4, atol=1e-5)
+    assert "encoder: R² of the reward regression: walk " in smoke[1].stdout
 
 
 def test_same_command_again_trains_nothing_and_scores_the_same(smoke):
@@ -85,6 +91,7 @@ def test_same_command_again_trains_nothing_and_scores_the_same(smoke):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (folder / "run" / "metrics.jsonl").read_text() == before
+    assert "encoder: R² of the reward regression: walk " in done.stdout  # told again all the same
     again = json.loads((folder / "run" / "results.json").read_text())
     assert again["returns"] == first["returns"] and again["random"] == first["random"]
 

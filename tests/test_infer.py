@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from zsrl_jax import infer
+from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError
 
 
@@ -82,3 +83,15 @@ def test_bad_rewards_are_named():
         infer.task_vector(np.ones((4, 2)), np.ones(3))
     with pytest.raises(DataError, match="not finite in 1 states"):
         infer.task_vector(np.ones((4, 2)), np.array([1, np.nan, 0, 0]))
+
+
+def test_r2_by_task_is_of_each_task_s_reward():
+    draw = np.random.default_rng(4)
+    physics = draw.normal(size=(400, 18))
+    rewards = {task: relabel("cheetah", task, physics) for task in DOMAINS["cheetah"].tasks}
+    knows = np.stack([rewards["walk"], np.ones(400)], axis=1)  # the first seed's features
+    blind = draw.normal(size=(400, 2))
+    r2 = infer.r2_by_task(np.stack([knows, blind]), "cheetah", physics, 0.0)
+    assert list(r2) == list(rewards)
+    assert r2["walk"][0] > 0.999 and r2["walk"][1] < 0.1
+    assert r2["walk_backward"][0] == infer.task_vector(knows, rewards["walk_backward"], 0.0).r2

@@ -15,11 +15,12 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_encoder_of_the_readme_learns(noise_dataset):
+def test_the_encoder_of_the_readme_learns(noise_dataset, monkeypatch):
     code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def make" in c)
     module = types.ModuleType("shown")
     exec(code, module.__dict__)
-    config = base.get_config("cheetah", "fb", "btd").encoder
+    monkeypatch.setitem(zsrl_jax.ENCODERS, "shown", module)
+    config = base.get_config("cheetah", "shown", "btd").encoder
     config.update({"dim": 4, "hidden": (16,), "batch": 32, "learning_rate": 1e-2})
     encoder = module.make(config, noise_dataset.spec)
     store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))

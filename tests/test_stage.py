@@ -61,3 +61,16 @@ def test_starting_anew_forgets_what_came_after(run, tmp_path):
     assert not (tmp_path / "agent").exists() and not (tmp_path / "results.json").exists()
     run.log.write(40, {"policy/q": [3.0]})
     assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 40
+
+
+def test_what_a_finished_stage_tells_again_is_written_once(run, tmp_path):
+    r2 = {"encoder/r2_walk": [0.5, float("nan")]}
+    run.log.report(60, r2)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 60, "enc')  # cut off by a kill
+    run.log.report(60, r2)
+    run.log.report(60, {"encoder/r2_walk": [0.5, 0.25]})  # another value is news
+    run.log.report(80, r2)  # and so is another step
+    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    told = [(line["step"], line["encoder/r2_walk"]) for line in lines]
+    assert told == [(60, [0.5, "nan"]), (60, [0.5, 0.25]), (80, [0.5, "nan"])]

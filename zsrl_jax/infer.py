@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError
 
 GRID = np.concatenate([[0.0], np.logspace(-8, 2, 31)])
@@ -81,6 +82,20 @@ def task_vector(
     spread = np.sum((reward[left_out] - reward[left_out].mean()) ** 2)
     miss = np.sum((reward[left_out] - np.asarray(phi)[left_out] @ trial) ** 2)
     return Regression(z, float(1 - miss / spread) if spread > 0 else float("nan"), strength)
+
+
+def r2_by_task(
+    phi: Float[np.ndarray, "seed n d"],
+    domain: str,
+    physics: Float[np.ndarray, "n physics"],
+    ridge: float | str = "auto",
+) -> dict[str, Float[np.ndarray, " seed"]]:
+    """Return R^2 of the reward regression of each of a domain's test tasks, by seed."""
+    rewards = {task: relabel(domain, task, physics) for task in DOMAINS[domain].tasks}
+    return {
+        task: np.array([task_vector(own, reward, ridge).r2 for own in phi])
+        for task, reward in rewards.items()
+    }
 
 
 def goal_vector(

@@ -13,11 +13,13 @@ import optax
 
 from zsrl_jax.types import LearnerState, Metrics
 
+ALL = "all"  # as the part of a step: all parameters descend one loss together
+
 
 class Step(NamedTuple):
     """One gradient step of an update: which part of the parameters descends which loss."""
 
-    part: str
+    part: str  # a name, or ALL
     loss: Callable[..., tuple[Any, Metrics]]  # (part, params, target_params, batch, key)
     learning_rate: Any  # a number, or an optax schedule
     every: int = 1  # take the step at updates 0, every, 2 every, ...
@@ -42,18 +44,19 @@ def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, flo
     def init(key):
         params = init_params(key)
         copies = {part: jax.tree.map(jnp.copy, params[part]) for part in targets}
-        opt_state = {part: opt.init(params[part]) for part, opt in optimizers.items()}
+        opt_state = {part: opt.init(_pick(params, part)) for part, opt in optimizers.items()}
         return LearnerState(params, copies, opt_state)
 
     def take(step, state, batch, key):
+        part = _pick(state.params, step.part)
         grad, metrics = jax.grad(step.loss, has_aux=True)(
-            state.params[step.part], state.params, state.target_params, batch, key
+            part, state.params, state.target_params, batch, key
         )
         opt = optimizers[step.part]
         delta, opt_state = opt.update(grad, state.opt_state[step.part])
-        part = optax.apply_updates(state.params[step.part], delta)
+        part = optax.apply_updates(part, delta)
         state = state._replace(
-            params=state.params | {step.part: part},
+            params=part if step.part == ALL else state.params | {step.part: part},
             opt_state=state.opt_state | {step.part: opt_state},
         )
         return state, metrics
@@ -73,6 +76,10 @@ def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, flo
         return state._replace(target_params=target), metrics
 
     return Learner(init, update)
+
+
+def _pick(params, part):
+    return params if part == ALL else params[part]
 
 
 def _every(spec, take, step, state, batch, key):

@@ -1,7 +1,9 @@
 """What a run tells while it works: JSON lines, TensorBoard, and a progress bar for each stage."""
 
+import contextlib
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,36 +24,52 @@ class Log:
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
         """Write one line: the step and every metric by seed."""
-        values = {name: np.asarray(value, np.float64) for name, value in metrics.items()}
         line = {"step": step, "seconds": round(time.monotonic() - self._start, 3)}
-        line |= {name: [_finite(x) for x in np.atleast_1d(v)] for name, v in values.items()}
+        line |= {name: _by_seed(value) for name, value in metrics.items()}
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
-        for name, value in values.items():
-            self._board.add_scalar(name, float(value.mean()), step)
+        for name, value in metrics.items():
+            self._board.add_scalar(name, float(np.mean(value)), step)
+
+    def report(self, step: int, metrics: dict[str, Any]) -> None:
+        """Write one line unless the file has it: what a finished stage tells again is told once."""
+        new = {"step": step, **{name: _by_seed(value) for name, value in metrics.items()}}
+        lines = self._keep(lambda line: True)
+        if not any(all(line.get(n) == value for n, value in new.items()) for line in lines):
+            self.write(step, metrics)
 
     def forget(self, stage: str, done: int) -> None:
-        """Drop a stage's lines after update `done` (and a last line cut off by a kill)."""
+        """Drop a stage's lines after update `done`."""
+        stages = {stage, "evaluate"} if stage == "policy" else {stage}
+
+        def before(line):
+            names = {name.split("/")[0] for name in line if "/" in name}
+            return not (names & stages and line["step"] > done)
+
+        self._keep(before)
+
+    def _keep(self, wanted: Callable[[dict], bool]) -> list[dict]:
+        """Drop the lines that are not wanted, and a last line cut off by a kill."""
         self._file.close()
         kept = []
         for text in self._path.read_text().splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            names = {name.split("/")[0] for name in line if "/" in name}
-            mine = names & ({stage, "evaluate"} if stage == "policy" else {stage})
-            if not (mine and line["step"] > done):
-                kept.append(text + "\n")
+            with contextlib.suppress(ValueError):
+                if wanted(line := json.loads(text)):
+                    kept.append((text + "\n", line))
         part = self._path.with_suffix(".part")
-        part.write_text("".join(kept))
+        part.write_text("".join(text for text, _ in kept))
         part.replace(self._path)
         self._file = self._path.open("a")
+        return [line for _, line in kept]
 
     def close(self) -> None:
         """Finish both files."""
         self._file.close()
         self._board.close()
+
+
+def _by_seed(value: Any) -> list[float | str]:
+    return [_finite(x) for x in np.atleast_1d(np.asarray(value, np.float64))]
 
 
 def _finite(value: float) -> float | str:

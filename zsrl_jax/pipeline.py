@@ -16,10 +16,11 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from zsrl_jax import agent as agents
-from zsrl_jax import checkpoint, metrics, programs, td3
+from zsrl_jax import checkpoint, infer, metrics, programs, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
@@ -63,11 +64,12 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
     state = learn(run, "encoder", encoder, store)
     frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), state.params, store)
+    prompt = _prompt_states(config, dataset)
+    _report_r2(run, encoder, frozen, normalizer(prompt[0]), prompt[1], dataset.domain)
     data = _policy_data(run, encoder, frozen, store)
     tasks, pool = _fit_tasks(run, encoder, data)
     data = data._replace(tasks=tasks)
-    prompts = _prompt_states(config, dataset)
-    params = AgentParams(frozen, None, pool, normalizer, *prompts, centre_of(tasks))
+    params = AgentParams(frozen, None, pool, normalizer, *prompt, centre_of(tasks))
 
     def finish(state: LearnerState) -> Agent:
         made = params._replace(actor=td3.acting(state))
@@ -154,6 +156,18 @@ def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarra
     place = dataset.reached(config.infer.num_states, config.infer.seed)
     physics = None if dataset.physics is None else dataset.physics[place]
     return jnp.asarray(dataset.obs[place], jnp.float32), physics
+
+
+def _report_r2(run: Run, encoder: Encoder, frozen, obs, physics, domain: str | None) -> None:
+    """Tell how well the features express each test task's reward, where rewards are known."""
+    if physics is None or domain not in DOMAINS:
+        return
+    phi = np.asarray(over_seeds(encoder.features, (0, None))(frozen, obs))
+    r2 = infer.r2_by_task(phi, domain, physics, run.config.infer.ridge)
+    run.log.report(run.config.encoder.updates, {f"encoder/r2_{t}": v for t, v in r2.items()})
+    if not run.quiet:
+        told = ", ".join(f"{task} {value.mean():.2f}" for task, value in r2.items())
+        print(f"encoder: R² of the reward regression: {told}")
 
 
 def _evaluator(run: Run, finish):

@@ -27,6 +27,7 @@ LEAST = {
     "data.episodes": 1,
     "encoder.dim": 1,
     "encoder.batch": 2,
+    "encoder.discount": 0,
     "tasks.num_subtrajectories": 1,
     "tasks.min_length": 1,
     "tasks.num_components": 1,
@@ -51,7 +52,9 @@ def check(config: ConfigDict) -> None:
         if (name := _field(config, path)) not in known:
             kind = {"encoder.name": "encoder", "tasks.sampler": "sampler"}.get(path, path)
             raise TaskError(unknown(kind, name, known))
-    for path, known in CHOICES.items():
+    own = getattr(ENCODERS[config.encoder.name], "CHOICES", {})
+    choices = CHOICES | {f"encoder.{field}": known for field, known in own.items()}
+    for path, known in choices.items():
         if (name := _field(config, path)) not in known:
             raise ConfigError(unknown(f"config.{path}", name, known))
     for path, least in LEAST.items():
@@ -59,6 +62,8 @@ def check(config: ConfigDict) -> None:
             raise ConfigError(f"config.{path} is {value}: expected at least {least}")
     if not 0 <= config.tasks.alpha <= 1:
         raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected one from 0 to 1")
+    if config.encoder.discount >= 1:  # successor measures and geometric futures need an end
+        raise ConfigError(f"config.encoder.discount is {config.encoder.discount}: expected below 1")
     if config.evaluate.every % config.log_every:
         raise ConfigError(
             f"config.evaluate.every is {config.evaluate.every}: expected a multiple of "

@@ -1,13 +1,16 @@
-"""Draw transitions from a store, on the device.
+"""Draw transitions, states and futures from a store, on the device.
 
 A transition is (obs[t], action[t], obs[t+1]) of one episode, uniform over all transitions of the
 data. In ExORL's files action t+1 and reward t+1 stand beside the state they led to; the loader
 has already undone that offset, so that row 0's dummy action does not exist here.
+
+The future of a transition at step t is obs[t+k], k ~ Geom(1 - discount), k >= 1; a k that leads
+out of the episode stops at its last state, as in the public code of the field.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from zsrl_jax.types import Store, Transition
 
@@ -43,3 +46,12 @@ def draw_states(key: Key[Array, ""], store: Store, num: int) -> Array:
     """Draw states reached by an action (never a reset state), uniformly: [num, obs]."""
     episode, step = draw_places(key, store.length, num)
     return store.obs[episode, step + 1]
+
+
+def draw_futures(
+    key: Key[Array, ""], store: Store, batch: Transition, discount: float
+) -> Float[Array, "batch obs"]:
+    """Draw a state k steps ahead of each transition's first, k geometric, in the same episode."""
+    ahead = jax.random.geometric(key, 1.0 - discount, batch.step.shape)
+    room = store.length[batch.episode] - batch.step  # compared before it is added: no overflow
+    return store.obs[batch.episode, batch.step + jnp.minimum(ahead, room)]

@@ -1,7 +1,18 @@
-"""State encoders by name: one file an objective (`make`, `default_config`), one line here."""
+"""State encoders by name: one file an objective (`make`, `default_config`), one line here.
+
+A file may also have CHOICES: the values that a field of its config may take.
+"""
 
 from types import ModuleType
 
-from zsrl_jax.encoders import fb
+from zsrl_jax.encoders import aenc, byol, byol_gamma, fb, lra_p, lra_sr, trans
 
-ENCODERS: dict[str, ModuleType] = {"fb": fb}
+ENCODERS: dict[str, ModuleType] = {
+    "aenc": aenc,
+    "trans": trans,
+    "lra_p": lra_p,
+    "lra_sr": lra_sr,
+    "byol": byol,
+    "byol_gamma": byol_gamma,
+    "fb": fb,
+}

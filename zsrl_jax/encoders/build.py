@@ -2,12 +2,13 @@
 
     loss = objective(phi, heads; batch) + w ortho(phi)
 
-`objective(online, target, batch, key)` gives (value, phi of the batch, terms); `online` and
-`target` hold each network as a function: online.phi(obs), online.head(...), target.phi(obs).
+`objective(online, target, batch, key)` gives (value, phi of the batch, terms); `online` holds each
+network as a function, online.phi(obs) or online.head(...), and `target` those of them that are
+named in `targets`: averages of the online ones, which start as copies.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import jax
@@ -24,7 +25,7 @@ def from_objective(
     spec: Spec,
     heads: dict[str, networks.Net],
     objective: Callable,
-    has_target: bool = False,
+    targets: Sequence[str] = (),
     sample: Callable | None = None,
 ) -> Encoder:
     """Make an encoder whose phi and heads descend one objective together."""
@@ -39,29 +40,24 @@ def from_objective(
 
     def init_params(key):
         keys = jax.random.split(key, len(nets))
-        return {"nets": {n: net.init(k) for (n, net), k in zip(nets.items(), keys, strict=True)}}
+        return {n: net.init(k) for (n, net), k in zip(nets.items(), keys, strict=True)}
 
-    def loss(part, params, target_params, batch, key):
-        target = bind(target_params.get("nets", {}))
-        value, features, terms = objective(bind(part), target, batch, key)
+    def loss(online, params, target_params, batch, key):
+        value, features, terms = objective(bind(online), bind(target_params), batch, key)
         ortho = losses.orthonormality_loss(features)
         total = value + config.orthonormality * ortho
+        terms = {"loss": total, "objective": value, "orthonormality": ortho} | terms
         terms = {f"encoder/{name}": term for name, term in terms.items()}
-        terms |= {
-            "encoder/loss": total,
-            "encoder/objective": value,
-            "encoder/orthonormality": ortho,
-        }
         return total, terms | losses.feature_health(features)
 
-    steps = [learner.Step("nets", loss, config.learning_rate)]
-    targets = {"nets": config.target_rate} if has_target else {}
-    init, update = learner.make(init_params, steps, targets)
+    steps = [learner.Step(learner.ALL, loss, config.learning_rate)]
+    rates = dict.fromkeys(targets, config.target_rate)
+    init, update = learner.make(init_params, steps, rates)
 
     def draw(key, store):
         return draw_transitions(key, store, config.batch)
 
     def freeze(key, params, store):
-        return params["nets"]["phi"]
+        return params["phi"]
 
     return Encoder(init, sample or draw, update, freeze, phi.apply)

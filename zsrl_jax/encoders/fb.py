@@ -100,13 +100,15 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
         now = forward.apply(part["forward"], batch.obs, batch.action, z)
         phi = backward.apply(part["backward"], batch.next_obs)
         discount = config.discount * batch.discount
-        loss, terms = fb_loss(now, phi, next_forward, next_backward, discount)
+        value, terms = fb_loss(now, phi, next_forward, next_backward, discount)
         ortho = losses.orthonormality_loss(phi)
-        loss += config.orthonormality * ortho
+        metrics = {"encoder/objective": value, "encoder/orthonormality": ortho}
+        loss = value + config.orthonormality * ortho
         if config.q_weight:
             stopped = jax.lax.stop_gradient(phi)
-            loss += config.q_weight * q_loss(now, next_forward, stopped, z, discount)
-        metrics = {"encoder/loss": loss, "encoder/orthonormality": ortho}
+            metrics["encoder/q_loss"] = q_loss(now, next_forward, stopped, z, discount)
+            loss += config.q_weight * metrics["encoder/q_loss"]
+        metrics["encoder/loss"] = loss
         return loss, metrics | terms | losses.feature_health(phi)
 
     def actor_loss(part, params, target_params, batch_z, key):

@@ -1,4 +1,4 @@
-"""What several encoders share: means off and on the diagonal, orthonormality, feature health.
+"""What several encoders share: means over pairs, distances, orthonormality, health.
 
 orthonormality(Phi) = mean_{i!=j} G_ij^2 - 2 mean_i G_ii,    G = Phi Phi^T
 """
@@ -22,6 +22,11 @@ def off_diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*
 def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
     """Return the mean of the entries with i == j."""
     return jnp.trace(matrix, axis1=-2, axis2=-1) / matrix.shape[-1]
+
+
+def squared_distance(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:
+    """Return mean_i |x_i - y_i|^2."""
+    return jnp.mean(jnp.sum((x - y) ** 2, axis=-1))
 
 
 def orthonormality_loss(phi: Float[Array, "batch d"]) -> Float[Array, ""]:

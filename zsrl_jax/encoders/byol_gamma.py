@@ -1,0 +1,65 @@
+"""BYOL-gamma (Lawson et al., 2025): predict the features of a far state, and from it the way back.
+
+    loss = mean |psi_f(phi(s_t), a_t) - sg phibar(s_{t+k})|^2
+         + mean |psi_b(phi(s_{t+k})) - sg phibar(s_t)|^2 + w ortho(phi(s_t)),   k ~ Geom(1 - gamma)
+
+The paper prints the second term as |psi_b(sg phi(s_{t+k})) - phi(s_t)|^2: its gradient pulls phi
+towards what can be predicted, which a constant is. The method's authors stop the target, and so do
+we; `backward_stop_gradient: input` is the printed form.
+"""
+
+import jax
+from jaxtyping import Array, Float
+from ml_collections import ConfigDict
+
+from zsrl_jax import networks
+from zsrl_jax.data.sampling import draw_futures, draw_transitions
+from zsrl_jax.encoders import losses
+from zsrl_jax.encoders.build import from_objective
+from zsrl_jax.types import Encoder, Spec
+
+CHOICES = {"backward_stop_gradient": ("target", "input")}
+
+
+def default_config() -> ConfigDict:
+    """Return the fields that only this encoder has."""
+    return ConfigDict({"backward_stop_gradient": "target"})  # target, or input as the paper prints
+
+
+def byol_gamma_loss(
+    ahead: Float[Array, "batch d"],
+    future: Float[Array, "batch d"],
+    back: Float[Array, "batch d"],
+    past: Float[Array, "batch d"],
+) -> tuple[Float[Array, ""], dict[str, Array]]:
+    """Compare what is predicted of the future with it, and what is predicted of the past."""
+    forward = losses.squared_distance(ahead, future)
+    backward = losses.squared_distance(back, past)
+    return forward + backward, {"forward": forward, "backward": backward}
+
+
+def make(config: ConfigDict, spec: Spec) -> Encoder:
+    """Bind a config to the two-way latent predictor."""
+    stop = jax.lax.stop_gradient
+    heads = {
+        "ahead": networks.mlp((config.dim, spec.action_dim), config.hidden, config.dim),
+        "back": networks.mlp((config.dim,), config.hidden, config.dim),
+    }
+
+    def objective(online, target, batch, key):
+        now, future = batch
+        phi = online.phi(now.obs)
+        ahead = online.ahead(phi, now.action), stop(target.phi(future))
+        if config.backward_stop_gradient == "target":
+            back = online.back(online.phi(future)), stop(target.phi(now.obs))
+        else:
+            back = online.back(stop(online.phi(future))), phi
+        loss, terms = byol_gamma_loss(*ahead, *back)
+        return loss, phi, terms
+
+    def sample(key, store):
+        key_place, key_ahead = jax.random.split(key)
+        batch = draw_transitions(key_place, store, config.batch)
+        return batch, draw_futures(key_ahead, store, batch, config.discount)
+
+    return from_objective(config, spec, heads, objective, ("phi",), sample)

@@ -1,0 +1,52 @@
+"""Low-rank approximation of the successor measure (Touati, Rapin and Ollivier, 2022).
+
+    M(s, ds') = sum_t gamma^t P(s_{t+1} in ds' | s_0 = s) = f(s).phi(s') rho(ds')
+    loss = mean_{i!=j} (f(s_i).phi(s'_j) - gamma fbar(s'_i).phibar(s'_j))^2
+           - 2 mean_i f(s_i).phi(s'_i) + w ortho(phi(s'))
+
+M is that of the policy behind the data, rho the states it reaches. The bars are target networks,
+of f too: the paper prints its bar over phi alone.
+"""
+
+import jax
+from jaxtyping import Array, Float
+from ml_collections import ConfigDict
+
+from zsrl_jax import networks
+from zsrl_jax.encoders import losses
+from zsrl_jax.encoders.build import from_objective
+from zsrl_jax.types import Encoder, Spec
+
+
+def default_config() -> ConfigDict:
+    """Return the fields that only this encoder has: none."""
+    return ConfigDict()
+
+
+def lra_sr_loss(
+    left: Float[Array, "batch d"],
+    phi: Float[Array, "batch d"],
+    next_left: Float[Array, "batch d"],
+    target_phi: Float[Array, "batch d"],
+    discount: Float[Array, " batch"],
+) -> tuple[Float[Array, ""], dict[str, Array]]:
+    """Fit f phi^T to the successor measure by its Bellman equation."""
+    measure = left @ phi.T
+    target = discount[:, None] * (next_left @ target_phi.T)
+    off = losses.off_diagonal_mean((measure - jax.lax.stop_gradient(target)) ** 2)
+    on = losses.diagonal_mean(measure)
+    return off - 2 * on, {"off_diagonal": off, "diagonal": on}
+
+
+def make(config: ConfigDict, spec: Spec) -> Encoder:
+    """Bind a config to the approximation of the successor measure."""
+    left = networks.mlp((spec.obs_dim,), config.hidden, config.dim)
+
+    def objective(online, target, batch, key):
+        phi = online.phi(batch.next_obs)
+        ahead = target.left(batch.next_obs), target.phi(batch.next_obs)
+        discount = config.discount * batch.discount
+        loss, terms = lra_sr_loss(online.left(batch.obs), phi, *ahead, discount)
+        return loss, phi, terms
+
+    return from_objective(config, spec, {"left": left}, objective, targets=("phi", "left"))
