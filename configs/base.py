@@ -18,10 +18,15 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.checkpoint_every = 50_000  # updates between two saves of a stage
 
     config.data = ConfigDict()
-    config.data.source = "auto"  # auto: ExORL where path has it, else collect; or exorl, collect
-    config.data.path = ""  # an ExORL folder; empty: the environment variable ZSRL_DATA
+    config.data.source = "auto"  # auto: what path names, else collect; or exorl, collect
+    config.data.path = ""  # a folder or file of any format; empty: the variable ZSRL_DATA
+    config.data.format = "auto"  # auto: by content; or exorl, ogbench, minari, d4rl, store
     config.data.algo = "rnd"  # whose data in an ExORL tree
     config.data.max_episodes = 5000  # 0: all (paper: a buffer of 5e6 transitions)
+    config.data.every_nth = 1  # episode of the source, before max_episodes counts
+    config.data.subset_seed = -1  # of a random subset of max_episodes; -1: the first ones
+    config.data.on_bad = "error"  # a damaged episode: error, or skip (counted and listed)
+    config.data.store = ""  # folder for packed stores; empty: beside the data, else the cache
     config.data.normalize = "none"  # none (the public code) or standard (mean and deviation)
     config.data.clip = 10.0  # of standardised observations, in deviations
     config.data.episodes = 5000  # to collect where no dataset is given

@@ -6,7 +6,7 @@ SCALE is auto (default: paper where JAX sees an accelerator, laptop on a CPU), p
 smoke (under a minute, for tests).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
@@ -14,6 +14,7 @@ from configs import base
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS, explore
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.scale import choose_scale
+from zsrl_jax.settings import OTHER
 
 SCALES: dict[str, dict] = {
     "paper": {},
@@ -69,7 +70,11 @@ DEVIATING: dict[tuple[str, str], dict] = {  # (scale, encoder): fields that no o
 
 def get_cell(domain: str, encoder: str, sampler: str, scale: str = "auto") -> ConfigDict:
     """Return the config of one cell at one scale."""
-    known: dict[str, Mapping] = {"domain": DOMAINS, "encoder": ENCODERS, "sampler": SAMPLERS}
+    known: dict[str, Iterable] = {
+        "domain": [*DOMAINS, OTHER],
+        "encoder": ENCODERS,
+        "sampler": SAMPLERS,
+    }
     for (kind, names), name in zip(known.items(), (domain, encoder, sampler), strict=True):
         if name not in names:
             raise TaskError(unknown(kind, name, names))

@@ -257,9 +257,9 @@ def test_bad_input_is_one_clear_line(args, told, tmp_path):
 def test_truncated_episode_is_one_clear_line(smoke, tmp_path):
     folder, _ = smoke
     origin = next((folder / "data" / "cheetah").iterdir()) / "buffer"
-    for file in origin.iterdir():
+    for file in origin.glob("*.npz"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    victim = sorted(tmp_path.iterdir())[2]
+    victim = sorted(tmp_path.glob("*.npz"))[2]
     victim.write_bytes(victim.read_bytes()[:1000])
     done = command(
         f"--config={CONFIG}", f"--config.data.path={tmp_path}", f"--workdir={tmp_path}/run"

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from tqdm import tqdm
 
 from zsrl_jax import checkpoint, explore
-from zsrl_jax.data import Dataset, exorl
+from zsrl_jax.data import Dataset, exorl, load_dataset
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
 from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
 from zsrl_jax.scale import choose_scale
@@ -52,7 +52,7 @@ def collect(
     done = _check_folder(folder, facts)
     if len(exorl.list_episodes(folder / "buffer")) < episodes:
         _run(folder, facts, episodes, config, done, progress)
-    return exorl.load(folder, max_episodes=episodes)
+    return load_dataset(folder, "exorl", episodes, progress=progress)
 
 
 def default_folder(domain: str, episodes: int, seed: int) -> Path:
@@ -137,7 +137,7 @@ class _Collection:
     def _resume(self) -> None:
         """Take up the agent and all that it has seen."""
         self.state = checkpoint.restore(self.folder / "explorer", self.state)
-        past = exorl.load(self.folder, max_episodes=self.done)
+        past = load_dataset(self.folder, "exorl", self.done, progress=False)
         if past.num_episodes < self.done:
             raise DataError(
                 f"'{self.folder / 'buffer'}' lost files: expected {self.done}, "

@@ -16,6 +16,15 @@ class DataError(ZsrlError):
     """A dataset or an array is missing, damaged or of the wrong shape."""
 
 
+class DamageError(DataError):
+    """A file of a dataset is not what it should be: its path and key, what was expected, found."""
+
+    def __init__(self, path: object, key: str | None, expected: str, found: str):
+        where = f"episode '{path}'" + (f", key '{key}'" if key else "")
+        super().__init__(f"{where}: expected {expected}, found {found}")
+        self.path, self.key, self.expected, self.found = str(path), key, expected, found
+
+
 class TaskError(ZsrlError):
     """A domain, task, encoder or sampler of that name does not exist."""
 

@@ -24,7 +24,7 @@ from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
-from zsrl_jax.settings import check
+from zsrl_jax.settings import OTHER, check
 from zsrl_jax.source import open_data
 from zsrl_jax.stage import Run, cell_name, learn
 from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks, centre_of
@@ -45,7 +45,7 @@ def train(
     check(config)
     programs.keep()
     dataset = open_data(config, quiet) if dataset is None else dataset
-    if dataset.domain not in (None, config.domain):
+    if config.domain not in (OTHER, dataset.domain) and dataset.domain is not None:
         raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
     workdir = Path(workdir or Path("runs") / cell_name(config))
     keys = seed_keys(config.seed, config.seeds)

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from ml_collections import ConfigDict
 
+from zsrl_jax.data import FORMATS
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.tasks import SAMPLERS
 
+OTHER = "other"  # the domain of data whose robot the project does not know
 NAMES: dict[str, Iterable[str]] = {
     "domain": DOMAINS,
     "encoder.name": ENCODERS,
@@ -16,6 +18,8 @@ NAMES: dict[str, Iterable[str]] = {
 }
 CHOICES: dict[str, Iterable[str]] = {
     "data.source": ("auto", "exorl", "collect"),
+    "data.format": ("auto", *FORMATS, "store"),
+    "data.on_bad": ("error", "skip"),
     "data.normalize": ("none", "standard"),
     "encoder.radius": ("sqrt_d", "unit"),
     "policy.head": ("successor", "scalar"),
@@ -25,6 +29,9 @@ LEAST = {
     "log_every": 1,
     "checkpoint_every": 1,
     "data.episodes": 1,
+    "data.max_episodes": 0,
+    "data.every_nth": 1,
+    "data.subset_seed": -1,
     "encoder.dim": 1,
     "encoder.batch": 2,
     "encoder.discount": 0,
@@ -49,7 +56,7 @@ def _field(config: ConfigDict, path: str):
 def check(config: ConfigDict) -> None:
     """Refuse a config that names what does not exist or asks for what makes no sense."""
     for path, known in NAMES.items():
-        if (name := _field(config, path)) not in known:
+        if (name := _field(config, path)) not in known and (path, name) != ("domain", OTHER):
             kind = {"encoder.name": "encoder", "tasks.sampler": "sampler"}.get(path, path)
             raise TaskError(unknown(kind, name, known))
     own = getattr(ENCODERS[config.encoder.name], "CHOICES", {})

@@ -1,5 +1,6 @@
 """Which data a run reads: the folder its user named, or a collection of our own, kept for reuse."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -9,21 +10,25 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.collection import collect
 from zsrl_jax.data import Dataset, exorl, load_dataset
-from zsrl_jax.errors import ConfigError, DataError, unknown
+from zsrl_jax.data.formats import detect
+from zsrl_jax.envs import DOMAINS
+from zsrl_jax.errors import DataError
+from zsrl_jax.settings import OTHER
 
 
 def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
-    """Return the dataset that a config asks for: an ExORL folder, or a cached collection."""
+    """Return the dataset that a config asks for: one that its path names, or a collection."""
     section = config.data
-    folder = _given_folder(config)
-    if folder is not None:
-        dataset = load_dataset(folder, max_episodes=section.max_episodes or None)
-        if dataset.domain != config.domain:
-            raise DataError(
-                f"'{folder}' holds {dataset.domain or 'an unknown domain'}: "
-                f"expected {config.domain}"
-            )
-        return dataset
+    path = _given_path(config)
+    if path is not None:
+        dataset = load_dataset(
+            path, section.format, section.max_episodes or None, every_nth=section.every_nth,
+            subset_seed=None if section.subset_seed < 0 else section.subset_seed,
+            on_bad=section.on_bad, store=section.store or None, progress=not quiet,
+        )  # fmt: skip
+        return _as_asked(config, dataset, path)
+    if config.domain == OTHER:
+        raise DataError("domain is other: name its data by data.path, only ours can be collected")
     recipe = json.dumps(section.collect.to_dict(), sort_keys=True)
     mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
     name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
@@ -33,21 +38,43 @@ def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
     )
 
 
-def _given_folder(config: ConfigDict) -> Path | None:
-    """Return the folder of episodes that the user named, or None where we are to collect."""
+def _as_asked(config: ConfigDict, dataset: Dataset, path: Path) -> Dataset:
+    """Return the dataset as one of the config's domain, if it can be."""
+    if config.domain in (OTHER, dataset.domain):
+        return dataset
+    domain = DOMAINS[config.domain]
+    if dataset.domain is None and dataset.spec == (domain.obs_dim, domain.action_dim):
+        return dataclasses.replace(dataset, domain=config.domain)  # the user's word for it
+    raise DataError(
+        f"'{path}' holds {dataset.domain or 'an unknown domain'} (obs {dataset.spec.obs_dim}, "
+        f"action {dataset.spec.action_dim}): expected {config.domain}; for the data of a robot "
+        f"that is not ours, the domain is '{OTHER}'"
+    )
+
+
+def _given_path(config: ConfigDict) -> Path | None:
+    """Return the data that the user named, or None where we are to collect."""
     section, common = config.data, os.environ.get("ZSRL_DATA", "")
-    if section.source not in ("auto", "exorl", "collect"):
-        raise ConfigError(unknown("data.source", section.source, ["auto", "exorl", "collect"]))
     if section.source == "collect":
         return None
     if section.path:
-        return exorl.find_buffer(section.path, config.domain, section.algo)
+        return _find(section.path, config)
     if section.source == "exorl" and not common:
         raise DataError("data.source is exorl, but neither data.path nor ZSRL_DATA names a folder")
     try:
-        return exorl.find_buffer(common, config.domain, section.algo) if common else None
+        return _find(common, config) if common else None
     except DataError:
         if section.source == "exorl":
             raise
         print(f"data: ZSRL_DATA={common} has no {config.domain} episodes, so they are collected")
         return None
+
+
+def _find(path: str, config: ConfigDict) -> Path:
+    """Return the path, or the folder of the config's domain in an ExORL tree below it."""
+    root = Path(path)
+    if config.data.format not in ("auto", "exorl"):
+        return root
+    if root.exists() and (root.is_file() or detect(root) != "exorl"):
+        return root
+    return exorl.find_buffer(root, config.domain, config.data.algo)

@@ -1,32 +1,86 @@
-"""A dataset on the host, the normaliser fitted to it, and its way to the device."""
+"""A dataset on the host: arrays in memory, or a packed store mapped into it."""
 
 import dataclasses
 import zlib
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from zsrl_jax.types import Spec, Store
+from zsrl_jax.data.episode import STATES, Episode, Key, checked
+from zsrl_jax.envs import DOMAINS
+from zsrl_jax.errors import DataError
+from zsrl_jax.types import Spec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
-    """Episodes of one robot without rewards: obs[episode, T+1, O], action[episode, T, A].
+    """Episodes of one robot: obs[episode, T+1, O], action[episode, T, A].
 
     Action t leads from obs t to obs t+1, whatever the file's own offset. Episodes shorter than
-    the longest are padded; `length` has their steps.
+    the longest are padded; `length` has their steps. Training reads no reward; where the source
+    has one it is kept, for prompts and for other formats.
     """
 
     obs: Float[np.ndarray, "episode row obs"]
     action: Float[np.ndarray, "episode step action"]
-    discount: Float[np.ndarray, "episode step"]
+    discount: Float[np.ndarray, "episode step"]  # 0 where obs t+1 is terminal
     length: Int[np.ndarray, " episode"]
     physics: Float[np.ndarray, "episode row physics"] | None = None
     domain: str | None = None
     source: str = "memory"  # where it came from, written into every result
+    reward: Float[np.ndarray, "episode step"] | None = None  # of reaching obs t+1
+    notes: tuple[str, ...] = ()  # what was done to the data on its way here
+    skipped: tuple[str, ...] = ()  # episodes left out, each with its damage
+    sums: Mapping[str, np.ndarray] | None = None  # checksums of each episode, by field
+
+    @classmethod
+    def from_arrays(
+        cls,
+        obs: Sequence[np.ndarray] | np.ndarray,
+        action: Sequence[np.ndarray] | np.ndarray,
+        *,
+        terminal: Sequence[np.ndarray] | np.ndarray | None = None,
+        reward: Sequence[np.ndarray] | np.ndarray | None = None,
+        physics: Sequence[np.ndarray] | np.ndarray | None = None,
+        domain: str | None = None,
+    ) -> "Dataset":
+        """Make a dataset of episodes: obs[i] is [T+1, O], action[i] is [T, A], T as it comes.
+
+        `terminal[i]` [T] is true where obs t+1 ends the task for good (not where time ran out);
+        `reward[i]` is [T] and `physics[i]` [T+1, P]. Lists, or arrays with episodes as axis 0.
+        `domain` names the robot, if it is one that the project knows.
+        """
+        if len(obs) != len(action) or not len(obs):
+            raise DataError(f"{len(obs)} obs and {len(action)} actions: expected one each, or more")
+        episodes = []
+        for i, one in enumerate(action):
+            ended = None if terminal is None else np.asarray(terminal[i], bool)
+            alive = np.ones(len(one), np.float32) if ended is None else ~ended
+            rest = [None if x is None else np.asarray(x[i]) for x in (reward, physics)]
+            raw = Episode(np.asarray(obs[i]), np.asarray(one), alive, *rest)
+            keys = {field: Key(field) for field in Episode._fields} | {"discount": Key("terminal")}
+            episodes.append(checked(f"number {i}", raw, keys, len(raw.action)))
+        return cls.from_episodes(episodes, domain=domain)
+
+    @classmethod
+    def from_episodes(cls, episodes: Sequence[Episode], **facts) -> "Dataset":
+        """Pad checked episodes to the longest and put them into arrays."""
+        length = np.asarray([len(episode.action) for episode in episodes], np.int32)
+        fields: dict[str, Any] = {}
+        for field, first in episodes[0]._asdict().items():
+            if first is not None:
+                rows = length.max() + (field in STATES)
+                fields[field] = np.zeros((len(length), rows, *first.shape[1:]), first.dtype)
+                for target, episode in zip(fields[field], episodes, strict=True):
+                    value = getattr(episode, field)
+                    if value is None or value.shape[1:] != first.shape[1:]:
+                        found = None if value is None else value.shape[1:]
+                        raise DataError(f"{field} {found}: expected {first.shape[1:]}, as before")
+                    target[: len(value)] = value
+        return cls(length=length, **fields, **facts)
 
     @property
     def num_episodes(self) -> int:
@@ -43,12 +97,41 @@ class Dataset:
         """Return the widths that networks are built from."""
         return Spec(self.obs.shape[-1], self.action.shape[-1])
 
+    def episodes(self) -> Iterator[Episode]:
+        """Go through the episodes, each without its padding."""
+        for i, steps in enumerate(self.length):
+            values: list[Any] = []
+            for field in Episode._fields:
+                whole = getattr(self, field)
+                values.append(None if whole is None else whole[i, : steps + (field in STATES)])
+            yield Episode(*values)
+
     def fingerprint(self) -> str:
-        """Return a checksum of everything that training reads."""
+        """Return a checksum of everything that training reads; a damaged store is an error."""
+        self.verify()
         crc = 0
-        for array in (self.obs, self.action, self.discount, self.length):
-            crc = zlib.crc32(np.ascontiguousarray(array).data, crc)
-        return f"{crc:08x}"
+        for array in (self.obs, self.action, self.discount):
+            for episode in array:
+                crc = zlib.crc32(np.ascontiguousarray(episode).data, crc)
+        return f"{zlib.crc32(np.ascontiguousarray(self.length).data, crc):08x}"
+
+    def verify(self) -> None:
+        """Compare every episode with the checksums of the store it came from, if it did."""
+        if self.sums is None:
+            return
+
+        def one(field: str) -> None:
+            assert self.sums is not None
+            for i, steps in enumerate(self.length):
+                rows = getattr(self, field)[i, : steps + (field in STATES)]
+                if zlib.crc32(np.ascontiguousarray(rows).data) != self.sums[field][i]:
+                    raise DataError(
+                        f"{self.source}: {field} of episode {i} is not what was packed; delete "
+                        "the store (python -m experiments.data inspect names it) to pack it anew"
+                    )
+
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(one, self.sums))
 
     def reached(self, num: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Draw places (episode, row) of states that an action reached, without replacement."""
@@ -67,41 +150,10 @@ class Dataset:
         )
 
 
-class Normalizer(NamedTuple):
-    """x -> clip((x - mean) / scale, -clip, clip); clip is infinite where nothing is normalised."""
-
-    mean: Float[Array, " obs"]
-    scale: Float[Array, " obs"]
-    clip: Float[Array, ""]
-
-    def __call__(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
-        """Normalise observations of any batch shape."""
-        shape = (1,) * (obs.ndim - 1) + self.mean.shape
-        value = (obs - self.mean.reshape(shape)) / self.scale.reshape(shape)
-        return jnp.clip(value, -self.clip, self.clip)
-
-
-def fit_normalizer(dataset: Dataset, kind: str, clip: float = 10.0) -> Normalizer:
-    """Fit mean and deviation of the dataset (`standard`), or the identity (`none`)."""
-    width = dataset.spec.obs_dim
-    if kind == "none":
-        return Normalizer(jnp.zeros(width), jnp.ones(width), jnp.asarray(jnp.inf))
-    rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
-    total = rows.sum()
-    mean = dataset.obs.sum(axis=(0, 1), dtype=np.float64, where=rows[..., None]) / total
-    square = np.zeros(width)
-    for obs, row in zip(dataset.obs, rows, strict=True):  # an episode at a time: no second copy
-        square += ((obs - mean) ** 2).sum(axis=0, where=row[:, None])
-    scale = np.maximum(np.sqrt(square / total), 1e-3)
-    as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
-    return Normalizer(as_float(mean), as_float(scale), as_float(clip))
-
-
-def to_device(dataset: Dataset, normalizer: Normalizer) -> Store:
-    """Copy a dataset to the device, observations normalised once and for all."""
-    return Store(
-        obs=jax.jit(Normalizer.__call__)(normalizer, jnp.asarray(dataset.obs, jnp.float32)),
-        action=jnp.asarray(dataset.action, jnp.float32),
-        discount=jnp.asarray(dataset.discount, jnp.float32),
-        length=jnp.asarray(dataset.length, jnp.int32),
-    )
+def guess_domain(fields: Mapping[str, np.ndarray]) -> str | None:
+    """Name the domain whose widths these are: for ExORL alone, other robots share widths."""
+    for name, domain in DOMAINS.items():
+        known = {"obs": domain.obs_dim, "action": domain.action_dim, "physics": domain.physics_dim}
+        if all(fields[k].shape[-1] == v for k, v in known.items() if k in fields):
+            return name
+    return None

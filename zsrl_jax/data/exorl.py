@@ -9,16 +9,22 @@ observation[t+1]).
 import os
 import re
 import tempfile
-import zipfile
-import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from zsrl_jax.data.dataset import Dataset
-from zsrl_jax.envs import DOMAINS
-from zsrl_jax.errors import DataError
+from zsrl_jax.data import npz
+from zsrl_jax.data.episode import Episode, Key, Source
+from zsrl_jax.errors import DamageError, DataError
 
+KEYS = {
+    "obs": Key("observation"),
+    "action": Key("action", 1),
+    "discount": Key("discount", 1),
+    "reward": Key("reward", 1),
+    "physics": Key("physics"),
+}
 NAME = re.compile(r"(?:episode|(?P<time>\w+))_(?P<index>\d+)_(?P<length>\d+)\.npz")
 
 
@@ -46,99 +52,74 @@ def list_episodes(folder: Path) -> list[Path]:
     return sorted(order, key=order.__getitem__)
 
 
-def read_episode(file: Path) -> dict[str, np.ndarray]:
-    """Read one episode file and check its keys, shapes and values."""
-    keys = ("observation", "action", "discount")
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            names = set(archive.files)
-            missing = [key for key in keys if key not in names]
-            if missing:
-                raise DataError(
-                    f"episode '{file}' has no key '{missing[0]}': expected {', '.join(keys)} "
-                    f"and physics, found {', '.join(sorted(names)) or 'nothing'}"
-                )
-            wanted = [*keys, *(names & {"physics"})]
-            episode = {key: archive[key] for key in wanted}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"episode '{file}' cannot be read as an npz archive ({error}): it is damaged or cut "
-            "off; delete it or copy it again"
-        ) from error
-    _check(file, episode)
-    return episode
+def find(path: Path) -> tuple[Path, list[Path]]:
+    """Return the folder of episodes and its files in order, or one file."""
+    folder = path if path.is_file() else find_buffer(path)
+    return folder, [path] if path.is_file() else list_episodes(folder)
 
 
-def _check(file: Path, episode: dict[str, np.ndarray]) -> None:
+def open_source(path: Path) -> Source:
+    """List ExORL episodes without reading them: a folder's, or one file."""
+    folder, files = find(path)
+
+    def read(index: int) -> Episode:
+        return read_episode(files[index])
+
+    made_here = (files[0].parent.parent / "explorer").is_dir()  # by us, or theirs
+    names, lengths = [str(file) for file in files], [_steps(file) for file in files]
+    label = "collected" if made_here else ""
+    return Source("exorl", folder, files, names, lengths, read, KEYS, label=label)
+
+
+def _steps(file: Path) -> int:
     match = NAME.fullmatch(file.name)
-    rows = int(match["length"]) + 1 if match else len(episode["observation"])
-    for key, value in episode.items():
+    if match is None:
+        raise DamageError(file, None, "a name such as episode_<index>_<length>.npz", "another")
+    return int(match["length"])
+
+
+def read_episode(file: Path) -> Episode:
+    """Read one episode file and undo its offset: what stands in row 0 led nowhere."""
+    needed = ("observation", "action", "discount")
+    raw = npz.read(file, needed, ("reward", "physics"))
+    rows = _steps(file) + 1
+    for key, value in raw.items():
         if value.ndim != 2 or len(value) != rows:
-            raise DataError(
-                f"episode '{file}', key '{key}': expected {rows} rows (T+1, by the file's name) "
-                f"of 2 dimensions, found shape {value.shape}"
-            )
-        if not np.isfinite(value).all():
-            row = int(np.argwhere(~np.isfinite(value).all(axis=1))[0, 0])
-            raise DataError(f"episode '{file}', key '{key}': value not finite in row {row}")
-
-
-def load(path: str | os.PathLike, max_episodes: int | None = None) -> Dataset:
-    """Load ExORL episodes into one dataset, in the order of collection."""
-    folder = find_buffer(path)
-    files = list_episodes(folder)[:max_episodes]
-    first = read_episode(files[0])
-    widths = {key: value.shape[1] for key, value in first.items()}
-    lengths = [int(NAME.fullmatch(file.name)["length"]) for file in files]  # type: ignore[index]
-    rows, num = max(lengths) + 1, len(files)
-    obs = np.zeros((num, rows, widths["observation"]), np.float32)
-    action = np.zeros((num, rows - 1, widths["action"]), np.float32)
-    discount = np.zeros((num, rows - 1), np.float32)
-    physics = np.zeros((num, rows, widths["physics"])) if "physics" in widths else None
-    for i, (file, length) in enumerate(zip(files, lengths, strict=True)):
-        episode = read_episode(file)
-        for key, width in widths.items():
-            found = episode[key].shape[1] if key in episode else "nothing"
-            if found != width:
-                raise DataError(
-                    f"episode '{file}', key '{key}': expected {width} columns as in "
-                    f"'{files[0].name}', found {found}"
-                )
-        obs[i, : length + 1] = episode["observation"]
-        action[i, :length] = episode["action"][1:]
-        discount[i, :length] = episode["discount"][1:, 0]
-        if physics is not None:
-            physics[i, : length + 1] = episode["physics"]
-    kind = "collected" if (folder.parent / "explorer").is_dir() else "exorl"  # by us, or theirs
-    return Dataset(
-        obs, action, discount, np.asarray(lengths, np.int32), physics,
-        domain=guess_domain(widths), source=f"{kind}:{folder}",
-    )  # fmt: skip
-
-
-def guess_domain(widths: dict[str, int]) -> str | None:
-    """Name the domain whose observation, action and physics widths these are."""
-    for name, domain in DOMAINS.items():
-        known = (domain.obs_dim, domain.action_dim, domain.physics_dim)
-        found = (widths["observation"], widths["action"], widths.get("physics", known[2]))
-        if known == found:
-            return name
-    return None
+            wanted = f"{rows} rows (T+1, by the file's name) of 2 dimensions"
+            raise DamageError(file, key, wanted, f"shape {value.shape}")
+    for key in ("discount", "reward"):
+        if key in raw and raw[key].shape[1] != 1:
+            raise DamageError(file, key, "1 column", f"{raw[key].shape[1]}")
+    reward = raw["reward"][1:, 0] if "reward" in raw else None
+    return Episode(
+        raw["observation"], raw["action"][1:], raw["discount"][1:, 0], reward, raw.get("physics")
+    )
 
 
 def write_episode(
-    folder: Path, index: int, obs: np.ndarray, action: np.ndarray, physics: np.ndarray
+    folder: Path,
+    index: int,
+    obs: np.ndarray,
+    action: np.ndarray,
+    physics: np.ndarray | None,
+    rest: Mapping[str, np.ndarray] | None = None,
 ) -> Path:
-    """Write one episode in ExORL's layout; the file appears whole or not at all."""
-    steps = len(action)
+    """Write one episode in ExORL's layout; the file appears whole or not at all.
+
+    `rest` may hold reward [T] and discount [T]; without them rewards are 0 and nothing ends.
+    """
+    steps, rest = len(action), rest or {}
     column = np.ones((steps + 1, 1), np.float32)
     arrays = {
         "observation": obs.astype(np.float32),
         "action": np.concatenate([np.zeros_like(action[:1]), action]).astype(np.float32),
         "reward": np.zeros_like(column),
         "discount": column,
-        "physics": physics.astype(np.float64),
     }
+    for key in rest:
+        arrays[key][1:, 0] = rest[key]
+    if physics is not None:
+        arrays["physics"] = physics
     file = folder / f"episode_{index:06d}_{steps}.npz"
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
         np.savez_compressed(part, **arrays)  # type: ignore[arg-type]

@@ -1,0 +1,51 @@
+"""A dataset's way to the device: the normaliser fitted to it, and the store that updates read."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from zsrl_jax.data.dataset import Dataset
+from zsrl_jax.types import Store
+
+
+class Normalizer(NamedTuple):
+    """x -> clip((x - mean) / scale, -clip, clip); clip is infinite where nothing is normalised."""
+
+    mean: Float[Array, " obs"]
+    scale: Float[Array, " obs"]
+    clip: Float[Array, ""]
+
+    def __call__(self, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch obs"]:
+        """Normalise observations of any batch shape."""
+        shape = (1,) * (obs.ndim - 1) + self.mean.shape
+        value = (obs - self.mean.reshape(shape)) / self.scale.reshape(shape)
+        return jnp.clip(value, -self.clip, self.clip)
+
+
+def fit_normalizer(dataset: Dataset, kind: str, clip: float = 10.0) -> Normalizer:
+    """Fit mean and deviation of the dataset (`standard`), or the identity (`none`)."""
+    width = dataset.spec.obs_dim
+    if kind == "none":
+        return Normalizer(jnp.zeros(width), jnp.ones(width), jnp.asarray(jnp.inf))
+    rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
+    total = rows.sum()
+    mean = dataset.obs.sum(axis=(0, 1), dtype=np.float64, where=rows[..., None]) / total
+    square = np.zeros(width)
+    for obs, row in zip(dataset.obs, rows, strict=True):  # an episode at a time: no second copy
+        square += ((obs - mean) ** 2).sum(axis=0, where=row[:, None])
+    scale = np.maximum(np.sqrt(square / total), 1e-3)
+    as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
+    return Normalizer(as_float(mean), as_float(scale), as_float(clip))
+
+
+def to_device(dataset: Dataset, normalizer: Normalizer) -> Store:
+    """Copy a dataset to the device, observations normalised once and for all."""
+    return Store(
+        obs=jax.jit(Normalizer.__call__)(normalizer, jnp.asarray(dataset.obs, jnp.float32)),
+        action=jnp.asarray(dataset.action, jnp.float32),
+        discount=jnp.asarray(dataset.discount, jnp.float32),
+        length=jnp.asarray(dataset.length, jnp.int32),
+    )

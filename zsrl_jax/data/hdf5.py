@@ -1,0 +1,47 @@
+"""HDF5 files, opened where h5py is there; numbers alone are read from them."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from zsrl_jax.errors import DamageError, DataError
+
+
+def need(name: str, path: object) -> ModuleType:
+    """Import an optional package, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise DataError(
+            f"'{path}' needs the package {name}: pip install 'zsrl_jax[formats]'"
+        ) from error
+
+
+def open_file(path: Path) -> Any:
+    """Open an HDF5 file for reading."""
+    h5py = need("h5py", path)
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise DamageError(path, None, "a whole HDF5 file", f"damage ({error})") from error
+
+
+def numbers(path: object, key: str, node: Any, rows: slice = slice(None)) -> np.ndarray:
+    """Read rows of an array; references, objects and groups are refused."""
+    if not hasattr(node, "dtype") or node.dtype.kind not in "fiub":
+        found = f"type {node.dtype}" if hasattr(node, "dtype") else "a group"
+        raise DamageError(path, key, "numbers", found)
+    try:
+        return node[rows]
+    except (OSError, RuntimeError) as error:  # a chunk that cannot be read
+        raise DamageError(path, key, "a whole array", f"damage ({error})") from error
+
+
+def tree(path: object, key: str, node: Any) -> Any:
+    """Read a dataset, or a group as a dictionary of them."""
+    if hasattr(node, "keys"):
+        return {name: tree(path, f"{key}/{name}", node[name]) for name in node}
+    return numbers(path, key, node)

@@ -1,0 +1,141 @@
+"""The packed store: a `.npy` memory map per field in episode layout, and a JSON manifest.
+
+    obs.npy [episode, T+1, O], action.npy [episode, T, A], discount.npy, reward.npy, physics.npy
+
+Observations are kept once: the next observation is the next row. The manifest holds the format's
+version, sizes, a checksum of every episode of every field, and the source's files with size and
+time: a source that changed is packed anew. Opening maps the files and checks the manifest and the
+sizes; contents are compared with their checksums when a run takes the dataset's fingerprint.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zsrl_jax.data.dataset import Dataset, guess_domain
+from zsrl_jax.data.episode import FIELDS, STATES
+from zsrl_jax.errors import DataError
+
+VERSION = 1
+MANIFEST = "manifest.json"
+NAME = ".zsrl_store"
+Pick = Callable[[int], slice | np.ndarray]
+
+
+def places(root: Path, chosen: str | os.PathLike | None = None) -> list[Path]:
+    """Return where the store of a source may stand: beside it, else in the user's cache."""
+    mark = hashlib.blake2b(str(root.resolve()).encode(), digest_size=6).hexdigest()
+    name = f"{root.resolve().name}_{mark}"
+    if chosen:
+        return [Path(chosen) / name]
+    beside = root / NAME if root.is_dir() else root.with_name(f".{root.name}{NAME}")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [beside, cache / "zsrl_jax" / "stores" / name]
+
+
+def is_store(folder: Path) -> bool:
+    """Tell whether a folder is a store, by its manifest."""
+    return (folder / MANIFEST).is_file() and (folder / "obs.npy").is_file()
+
+
+def stamps(root: Path, files: Sequence[Path]) -> dict[str, list[int]]:
+    """Return size and time of change of every file, by its name below the root's folder."""
+    folder = root if root.is_dir() else root.parent
+    facts = {}
+    for file in files:
+        status = os.stat(file)
+        name = os.path.relpath(file, folder) if file.parent != folder else file.name
+        facts[name] = [status.st_size, status.st_mtime_ns]
+    return facts
+
+
+def write_manifest(folder: Path, body: dict[str, Any]) -> None:
+    """Write the manifest with a checksum of its own, synced."""
+    text = json.dumps(body)
+    seal = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    with (folder / MANIFEST).open("w") as out:
+        json.dump({"seal": seal, "body": text}, out)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return what a store's manifest says, if it is whole and of this version."""
+    try:
+        outer = json.loads((folder / MANIFEST).read_bytes())
+        text, seal = outer["body"], outer["seal"]
+        if hashlib.blake2b(text.encode(), digest_size=16).hexdigest() != seal:
+            raise ValueError("its checksum is another")
+        body = json.loads(text)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"store '{folder}': the manifest is damaged ({error}); delete it"
+        ) from error
+    if body["version"] != VERSION:
+        raise DataError(f"store '{folder}': version {body['version']}, expected {VERSION}")
+    return body
+
+
+def is_fresh(folder: Path, root: Path, files: Sequence[Path]) -> bool:
+    """Tell whether a store holds these very files, unchanged since."""
+    if not is_store(folder):
+        return False
+    try:
+        return read_manifest(folder)["files"] == stamps(root, files)
+    except DataError:
+        return False  # packed anew
+
+
+def open_store(
+    folder: Path, root: Path | None = None, pick: Pick = lambda num: slice(None)
+) -> Dataset:
+    """Map a store into memory; `pick` says which of so many episodes are wanted."""
+    body = read_manifest(folder)
+    fields = {f: _map(folder, f, body["fields"][f]) for f in FIELDS if f in body["fields"]}
+    known = guess_domain(fields) if body["format"] == "exorl" else body["domain"]
+    whole = Dataset(
+        length=np.asarray(body["lengths"], np.int32), domain=known,
+        source=f"{body['label'] or body['format']}:{root or folder}",
+        notes=tuple(body["notes"]), skipped=tuple(body["skipped"]),
+        sums={field: np.asarray(sums, np.int64) for field, sums in body["sums"].items()},
+        **fields,
+    )  # fmt: skip
+    return select(whole, pick)
+
+
+def select(dataset: Dataset, pick: Pick) -> Dataset:
+    """Return the picked episodes: a view of the same memory where they are evenly spaced."""
+    picked = pick(dataset.num_episodes)
+    length = dataset.length[picked]
+    fields: dict[str, Any] = {}
+    for field in FIELDS:
+        whole = getattr(dataset, field)
+        if whole is not None:
+            fields[field] = whole[picked, : length.max() + (field in STATES)]
+    sums = dataset.sums and {field: value[picked] for field, value in dataset.sums.items()}
+    return dataclasses.replace(dataset, length=length, sums=sums, **fields)
+
+
+def _map(folder: Path, field: str, facts: dict[str, Any]) -> np.ndarray:
+    """Map one field, if the file is what the manifest says; a pickle is never loaded."""
+    file = folder / f"{field}.npy"
+    try:
+        array = np.load(file, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(
+            f"store '{folder}', field '{field}': expected a whole array, found damage ({error}); "
+            "delete the store to pack it anew"
+        ) from error
+    found = {"shape": list(array.shape), "dtype": array.dtype.str, "bytes": file.stat().st_size}
+    if found != facts:
+        raise DataError(
+            f"store '{folder}', field '{field}': expected {facts}, found {found}; delete the "
+            "store to pack it anew"
+        )
+    return array
