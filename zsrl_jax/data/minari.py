@@ -78,8 +78,8 @@ def open_source(path: Path, scratch: Path) -> Source:
         obs, alive = np.concatenate(parts, axis=1), 1 - ended.astype(np.float32)
         return Episode(obs, action, alive, reward, _physics(node, len(obs)))
 
-    notes = _notes(tree(0), bounds)
-    return Source("minari", path, files, names, lengths, read, KEYS, notes)
+    made = Source("minari", path, files, names, lengths, read, KEYS, _notes(tree(0), bounds))
+    return made._replace(domain=meta.get("domain"))
 
 
 def _open_hdf5(file: Path) -> tuple[list[str], list[int], Callable[[int], Tree]]:

@@ -52,7 +52,13 @@ def open_source(path: Path, scratch: Path) -> Source:
                 names = ", ".join(sorted(found)) or "nothing"
                 raise DamageError(file, key, f"the keys {', '.join(NEEDED)}", f"only {names}")
         parts.append(npz.unpack(file, (*NEEDED, *OPTIONAL), scratch / f"raw_{i}"))
-    return from_arrays(path, files, parts)
+    return from_arrays(path, files, parts)._replace(domain=_domain(files[0]))
+
+
+def _domain(file: Path) -> str | None:
+    """Return the domain that a file converted by us names."""
+    found = npz.read(file, ["domain"])["domain"] if "domain" in npz.members(file) else None
+    return str(found) if found is not None and found.dtype.kind == "U" else None
 
 
 def from_arrays(
