@@ -65,19 +65,43 @@ def main(argv) -> None:
     print(f"data: {dataset}")
     agent = train(config, dataset, workdir)
     start = time.monotonic()
-    scores = evaluate(agent, episodes=config.evaluate.episodes, seed=config.evaluate.seed)
+    scores = None
+    if agent.domain is not None:
+        scores = evaluate(agent, episodes=config.evaluate.episodes, seed=config.evaluate.seed)
     seconds = {"data": data_seconds, **json.loads((workdir / "seconds.json").read_text())}
     seconds["evaluate"] = time.monotonic() - start
     seconds = {stage: round(spent, 1) for stage, spent in seconds.items()}
     seconds["total"] = round(sum(seconds.values()), 1)
     results = describe(config, dataset, scores) | {"seconds": seconds}
     write_text(workdir / "results.json", json.dumps(results, indent=1, allow_nan=False))
-    print(f"\n{scores}\nscale {config.scale}, data {dataset.source}")
+    unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
+    print(f"\n{scores or unscored}\nscale {config.scale}, data {dataset.source}")
     print(f"results: {workdir / 'results.json'}   ({seconds['total']:.0f} s)")
 
 
-def describe(config, dataset: Dataset, scores: Scores) -> dict:
+def describe(config, dataset: Dataset, scores: Scores | None) -> dict:
     """Return what a result must carry: scores, config, versions, scale, data and command."""
+    return _scored(scores) | {
+        "scale": config.scale,
+        "data": {
+            "source": dataset.source,
+            "episodes": dataset.num_episodes,
+            "transitions": dataset.num_transitions,
+            "notes": list(dataset.notes),
+            "skipped": list(dataset.skipped),
+            "fingerprint": dataset.fingerprint(),
+        },
+        "seeds": [config.seed + i for i in range(config.seeds)],
+        "config": json.loads(config.to_json_best_effort()),
+        "versions": versions(),
+        "command": ["python", "-m", "experiments.run", *sys.argv[1:]],
+    }
+
+
+def _scored(scores: Scores | None) -> dict:
+    """Return the scores of a result: none where the domain has no simulator."""
+    if scores is None:
+        return {"tasks": [], "returns": [], "random": []}
     return {
         "tasks": list(scores.tasks),
         "returns": scores.returns.tolist(),
@@ -86,17 +110,6 @@ def describe(config, dataset: Dataset, scores: Scores) -> dict:
         "ridge": finite(scores.ridge),
         "cosine": finite(scores.cosine),
         "diverged": list(scores.blown),
-        "scale": config.scale,
-        "data": {
-            "source": dataset.source,
-            "episodes": dataset.num_episodes,
-            "transitions": dataset.num_transitions,
-            "fingerprint": dataset.fingerprint(),
-        },
-        "seeds": [config.seed + i for i in range(config.seeds)],
-        "config": json.loads(config.to_json_best_effort()),
-        "versions": versions(),
-        "command": ["python", "-m", "experiments.run", *sys.argv[1:]],
     }
 
 
