@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow.dataset
 import pytest
 from test_data import write_counters
 
+import zsrl_jax
 from zsrl_jax.data import Dataset, load_dataset
 from zsrl_jax.data.formats import detect
 from zsrl_jax.data.writing import write_dataset
@@ -260,6 +262,14 @@ def test_what_a_format_cannot_hold_is_said(tmp_path):
     data = Dataset.from_arrays(obs, action, physics=obs)
     for to in ("ogbench", "minari"):
         assert "physics" in write_dataset(data, tmp_path / to, to)[0]
+
+
+def test_the_page_s_own_arrays():
+    page = (ROOT / "docs" / "data.md").read_text()
+    shown = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "from_arrays" in c)
+    names: dict = {"zsrl_jax": zsrl_jax}
+    exec(shown, names)
+    np.testing.assert_array_equal(names["mine"].discount[0, :5], [1, 1, 1, 1, 0])
 
 
 def command(*args):

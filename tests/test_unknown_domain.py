@@ -17,7 +17,7 @@ from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.data.writing import write_dataset
 from zsrl_jax.errors import DataError
-from zsrl_jax.tasks import draw_subtrajectories
+from zsrl_jax.tasks.pieces import draw_subtrajectories
 
 SMALL = ["encoder.updates=40", "policy.updates=40", "tasks.num_subtrajectories=200"]
 

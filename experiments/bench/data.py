@@ -84,9 +84,9 @@ def time_store(folder: Path, repeats: int) -> list[dict]:
         shutil.rmtree(folder / ".zsrl_store", ignore_errors=True)
         load_dataset(folder, progress=False)
 
+    peak = _peak(pack)  # before the process has grown
     plain, packed, opened = _best([loop, pack, lambda: load_dataset(folder)], repeats)
     rows = [_row("pack", plain, packed, WANTED["pack"]), _row("reopen", plain, opened, 50.0)]
-    peak = _peak(pack)
     return [*rows, {"name": "pack memory", "unit": "MiB", "ours": peak, "wanted": 500.0,
                     "missed": peak > 500}]  # fmt: skip
 
