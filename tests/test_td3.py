@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from configs import base
-from zsrl_jax import td3
+from zsrl_jax import explore, networks, td3
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
+from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.loop import make_loop
 from zsrl_jax.tasks import SAMPLERS, Uniform
 from zsrl_jax.types import Spec
@@ -157,3 +158,35 @@ def test_averaged_actor_acts_and_lags_behind(noise_dataset):
     assert np.any(online != start)
     plain = td3.make(tiny(), noise_dataset.spec, 3, sample).init(jax.random.key(0))
     assert td3.acting(plain) is plain.params["actor"]
+
+
+@pytest.mark.parametrize(("head", "width"), [("successor", 3), ("scalar", 1)])
+def test_head_decides_the_width_of_the_critic(head, width, noise_dataset):
+    policy = td3.make(tiny(head=head), noise_dataset.spec, 3, lambda key, data: None)
+    critic = jax.eval_shape(policy.init, jax.random.key(0)).params["critic"]
+    assert sorted(leaf.shape[-1] for leaf in jax.tree.leaves(critic))[:4] == [width] * 4
+
+
+def test_default_batch_is_32_tasks_with_64_transitions_each(noise_dataset):
+    config = base.get_config("cheetah", "fb", "uniform").policy
+    sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
+    batch = sample(jax.random.key(0), policy_data(noise_dataset))
+    z, count = np.unique(np.asarray(batch.z), axis=0, return_counts=True)
+    assert len(z) == 32 and set(count) == {64} and batch.reward.shape == (2048,)
+
+
+def test_metrics_are_named_by_their_stage(noise_dataset):
+    """The explorer and the policy share TD3's steps; each names what it tells."""
+    nets = td3.Nets(networks.actor(4, 0, 2, 8), networks.twin(4, 2, 0, 1, 8), "scalar")
+    key = jax.random.key(0)
+    params = {"actor": nets.actor.init(key), "critic": nets.critic.init(key)}
+    store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
+    batch = draw_transitions(key, store, 5)
+    batch = td3.PolicyBatch(batch, jnp.zeros((5, 0)), jnp.arange(5.0))
+    steps = td3.make_critic_step(nets, tiny(), "explore"), td3.make_actor_step(nets, 0.0, "explore")
+    for step, part in zip(steps, ("critic", "actor"), strict=True):
+        _, metrics = step(params[part], params, params, batch, key)
+        assert all(name.startswith("explore/") for name in metrics)
+    assert set(explore.SHOWN) - {"explore/error"} <= set(
+        steps[0](params["critic"], params, params, batch, key)[1]
+    )

@@ -106,6 +106,9 @@ class ExplorerState(NamedTuple):
     error: Moments
 
 
+SHOWN = ("explore/critic_loss", "explore/error", "explore/q", "explore/reward")
+
+
 class Explorer(NamedTuple):
     """init(key) -> state; update(state, key, store); act(state, key, obs) -> action."""
 
@@ -114,87 +117,78 @@ class Explorer(NamedTuple):
     act: Callable
 
 
-def make(config: ConfigDict, spec: Spec) -> Explorer:
-    """Bind a config to the exploring agent."""
-    actor = networks.actor(spec.obs_dim, 0, spec.action_dim, config.width)
-    critic = networks.twin(spec.obs_dim, spec.action_dim, 0, 1, config.width)
-    rnd_hidden = (config.rnd_width, config.rnd_width)
-    rnd = networks.mlp((spec.obs_dim,), rnd_hidden, config.rnd_dim)
+def normalise(moments: Moments, obs: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
+    """Scale observations by what was seen so far."""
+    return jnp.clip((obs - moments.mean[None]) / moments.deviation()[None], -5.0, 5.0)
 
-    def nothing(obs):
-        return jnp.zeros((*obs.shape[:-1], 0))
 
-    def init_params(key):
-        keys = jax.random.split(key, 4)
-        return {
-            "actor": actor.init(keys[0]),
-            "critic": critic.init(keys[1]),
-            "predictor": rnd.init(keys[2]),
-            "random": rnd.init(keys[3]),
-        }
+def make_error(rnd: networks.Net) -> Callable:
+    """Make error(predictor, params, obs): how badly the random network is predicted."""
 
     def error(predictor, params, obs):
         aim = jax.lax.stop_gradient(rnd.apply(params["random"], obs))
         return jnp.mean((rnd.apply(predictor, obs) - aim) ** 2, axis=-1)
 
+    return error
+
+
+def make_learner(config: ConfigDict, nets: td3.Nets, rnd: networks.Net) -> learner.Learner:
+    """Make the predictor's step and, on a PolicyBatch without tasks, TD3's two."""
+    error, rate = make_error(rnd), config.learning_rate
+
+    def init_params(key):
+        keys = jax.random.split(key, 4)
+        return {
+            "actor": nets.actor.init(keys[0]),
+            "critic": nets.critic.init(keys[1]),
+            "predictor": rnd.init(keys[2]),
+            "random": rnd.init(keys[3]),
+        }
+
     def predictor_step(part, params, target_params, batch, key):
-        loss = jnp.mean(error(part, params, batch[0].next_obs))
+        loss = jnp.mean(error(part, params, batch.transition.next_obs))
         return loss, {"explore/error": loss}
 
-    def value(params, obs, action):
-        return critic.apply(params, obs, action, nothing(obs))[..., 0]
-
-    def critic_step(part, params, target_params, batch, key):
-        transition, reward = batch
-        next_action = actor.apply(params["actor"], transition.next_obs, nothing(transition.obs))
-        next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
-        next_q = value(target_params["critic"], transition.next_obs, next_action)
-        target = td3.td_target(reward, config.discount * transition.discount, next_q)
-        loss = td3.critic_loss(value(part, transition.obs, transition.action), target)
-        return loss, {"explore/critic_loss": loss, "explore/reward": jnp.mean(reward)}
-
-    def actor_step(part, params, target_params, batch, key):
-        obs = batch[0].obs
-        action = actor.apply(part, obs, nothing(obs))
-        loss = td3.actor_loss(value(params["critic"], obs, action), action, action, 0.0)
-        return loss, {"explore/q": -loss}
-
-    rate = config.learning_rate
     steps = [
         learner.Step("predictor", predictor_step, rate),
-        learner.Step("critic", critic_step, rate),
-        learner.Step("actor", actor_step, rate),
+        learner.Step("critic", td3.make_critic_step(nets, config, "explore"), rate),
+        learner.Step("actor", td3.make_actor_step(nets, 0.0, "explore"), rate),
     ]
-    init_learner, descend = learner.make(init_params, steps, {"critic": config.target_rate})
+    return learner.make(init_params, steps, {"critic": config.target_rate})
 
-    def normalise(state, obs):
-        scaled = (obs - state.obs.mean[None]) / state.obs.deviation()[None]
-        return jnp.clip(scaled, -5.0, 5.0)
+
+def make(config: ConfigDict, spec: Spec) -> Explorer:
+    """Bind a config to the exploring agent."""
+    actor = networks.actor(spec.obs_dim, 0, spec.action_dim, config.width)
+    critic = networks.twin(spec.obs_dim, spec.action_dim, 0, 1, config.width)
+    rnd = networks.mlp((spec.obs_dim,), (config.rnd_width, config.rnd_width), config.rnd_dim)
+    init_learner, descend = make_learner(config, td3.Nets(actor, critic, "scalar"), rnd)
+    error = make_error(rnd)
 
     def init(key):
-        zeros = jnp.zeros(spec.obs_dim)
-        none, scalar = jnp.zeros(()), jnp.zeros(())
+        zeros, zero = jnp.zeros(spec.obs_dim), jnp.zeros(())
         return ExplorerState(
-            init_learner(key), Moments(none, zeros, zeros), Moments(none, scalar, scalar)
+            init_learner(key), Moments(zero, zeros, zeros), Moments(zero, zero, zero)
         )
 
     def update(state: ExplorerState, key, store: Store):
         key_batch, key_update = jax.random.split(key)
         batch = draw_transitions(key_batch, store, config.batch)
-        state = state._replace(obs=state.obs.add(batch.next_obs))
+        seen = state.obs.add(batch.next_obs)
         batch = batch._replace(
-            obs=normalise(state, batch.obs), next_obs=normalise(state, batch.next_obs)
+            obs=normalise(seen, batch.obs), next_obs=normalise(seen, batch.next_obs)
         )
         params = state.learner.params
         novelty = error(params["predictor"], params, batch.next_obs)
-        state = state._replace(error=state.error.add(novelty))
-        reward = novelty / state.error.deviation()
-        new, metrics = descend(state.learner, (batch, reward), key_update, 0)
-        return state._replace(learner=new), metrics
+        errors = state.error.add(novelty)
+        paid = td3.PolicyBatch(batch, jnp.zeros((config.batch, 0)), novelty / errors.deviation())
+        new, metrics = descend(state.learner, paid, key_update, 0)
+        return ExplorerState(new, seen, errors), {name: metrics[name] for name in SHOWN}
 
     def act(state, key, obs):
-        scaled = normalise(state, obs)
-        action = actor.apply(state.learner.params["actor"], scaled, nothing(scaled))
+        scaled = normalise(state.obs, obs)
+        nothing = jnp.zeros((*scaled.shape[:-1], 0))
+        action = actor.apply(state.learner.params["actor"], scaled, nothing)
         noisy = action + config.noise * jax.random.normal(key, action.shape)
         return jnp.clip(noisy, -1.0, 1.0)
 

@@ -5,7 +5,8 @@
     critic   sum_k mean (Q_k(s, a, z) - y)^2,               Q_k = psi_k(s, a, z).z
     actor    -mean min_k Q_k(s, pi(s, z), z)
 
-A batch holds `num_tasks` task vectors with `per_task` transitions each.
+A batch holds `num_tasks` task vectors with `per_task` transitions each. Without tasks (a z of width
+0) the same steps train on one reward: that of the oracle, or of the explorer.
 
 Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
 changes no optimal policy but takes the large constant that phi carries out of Q (false = the
@@ -26,7 +27,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax import learner, networks
 from zsrl_jax.data.sampling import draw_places, gather
-from zsrl_jax.types import LearnerState, Policy, Sampler, Spec, Store, Transition
+from zsrl_jax.types import LearnerState, Metrics, Policy, Sampler, Spec, Store, Transition
 
 
 class PolicyData(NamedTuple):
@@ -39,13 +40,8 @@ class PolicyData(NamedTuple):
     tasks: Any  # the sampler's parameters
 
 
-def acting(state: LearnerState) -> Any:
-    """Return the actor's parameters to act with: their running average where there is one."""
-    return state.target_params.get("actor", state.params["actor"])
-
-
 class PolicyBatch(NamedTuple):
-    """Transitions with the task and the reward each is trained for."""
+    """Transitions with the task (of width 0 where there is none) and the reward of each."""
 
     transition: Transition
     z: Float[Array, "batch d"]
@@ -94,6 +90,57 @@ def learning_rate(config: ConfigDict, every: int) -> float | optax.Schedule:
     return optax.linear_schedule(config.learning_rate, 0.0, max(config.updates // every, 1))
 
 
+class Nets(NamedTuple):
+    """The actor, and the twin critics with the head that values are read off."""
+
+    actor: networks.Net
+    critic: networks.Net
+    head: str
+
+    def value(self, params: Any, obs: Array, action: Array, z: Array) -> Float[Array, "2 batch"]:
+        """Return Q_k(s, a, z) of both critics."""
+        return q_value(self.critic.apply(params, obs, action, z), z, self.head)
+
+
+def make_critic_step(nets: Nets, config: ConfigDict, stage: str = "policy") -> Callable:
+    """Make the critics' loss on a PolicyBatch, for learner.Step; metrics are named by the stage."""
+
+    def loss(part, params, target_params, batch, key):
+        (obs, action, next_obs, discount, *_), z, reward = batch
+        next_action = nets.actor.apply(params["actor"], next_obs, z)
+        next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
+        next_q = nets.value(target_params["critic"], next_obs, next_action, z)
+        target = td_target(reward, config.discount * discount, next_q)
+        q = nets.value(part, obs, action, z)
+        value = critic_loss(q, target)
+        return value, {
+            f"{stage}/critic_loss": value,
+            f"{stage}/q": jnp.mean(q),
+            f"{stage}/q_abs": jnp.mean(jnp.abs(q)),
+            f"{stage}/reward": jnp.mean(reward),
+            f"{stage}/reward_std": jnp.std(reward),
+        }
+
+    return loss
+
+
+def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Callable:
+    """Make the actor's loss on a PolicyBatch, for learner.Step."""
+
+    def loss(part, params, target_params, batch, key) -> tuple[Array, Metrics]:
+        obs, data_action = batch.transition.obs, batch.transition.action
+        action = nets.actor.apply(part, obs, batch.z)
+        q = nets.value(params["critic"], obs, action, batch.z)
+        value = actor_loss(q, action, data_action, behaviour)
+        return value, {
+            f"{stage}/actor_loss": value,
+            f"{stage}/saturated": jnp.mean(jnp.abs(action) > 0.99),
+            f"{stage}/behaviour": jnp.mean((action - data_action) ** 2),
+        }
+
+    return loss
+
+
 def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
     """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
     num = config.num_tasks * config.per_task
@@ -114,54 +161,27 @@ def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Cal
 
 
 def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
-    """Bind a config to the TD3 learner; `sample` gives its batches."""
+    """Bind a config to the TD3 learner; `sample` gives its batches, `dim` is the width of z."""
     out = {"successor": dim, "scalar": 1}[config.head]
     actor = networks.actor(spec.obs_dim, dim, spec.action_dim, config.width)
     critic = networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm)
+    nets, delay = Nets(actor, critic, config.head), config.policy_delay
 
     def init_params(key):
         key_actor, key_critic = jax.random.split(key)
         return {"actor": actor.init(key_actor), "critic": critic.init(key_critic)}
 
-    def value(params, obs, action, z):
-        return q_value(critic.apply(params, obs, action, z), z, config.head)
-
-    def critic_step(part, params, target_params, batch, key):
-        (obs, action, next_obs, discount, *_), z, reward = batch
-        next_action = actor.apply(params["actor"], next_obs, z)
-        next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
-        next_q = value(target_params["critic"], next_obs, next_action, z)
-        target = td_target(reward, config.discount * discount, next_q)
-        q = value(part, obs, action, z)
-        loss = critic_loss(q, target)
-        return loss, {
-            "policy/critic_loss": loss,
-            "policy/q": jnp.mean(q),
-            "policy/q_abs": jnp.mean(jnp.abs(q)),
-            "policy/reward": jnp.mean(reward),
-            "policy/reward_std": jnp.std(reward),
-        }
-
-    def actor_step(part, params, target_params, batch, key):
-        obs, data_action = batch.transition.obs, batch.transition.action
-        action = actor.apply(part, obs, batch.z)
-        q = value(params["critic"], obs, action, batch.z)
-        loss = actor_loss(q, action, data_action, config.behaviour)
-        return loss, {
-            "policy/actor_loss": loss,
-            "policy/saturated": jnp.mean(jnp.abs(action) > 0.99),
-            "policy/behaviour": jnp.mean((action - data_action) ** 2),
-        }
-
-    delay = config.policy_delay
     steps = [
-        learner.Step("critic", critic_step, learning_rate(config, 1)),
-        learner.Step("actor", actor_step, learning_rate(config, delay), delay),
+        learner.Step("critic", make_critic_step(nets, config), learning_rate(config, 1)),
+        learner.Step(
+            "actor", make_actor_step(nets, config.behaviour), learning_rate(config, delay), delay
+        ),
     ]
     average = {"actor": config.actor_average} if config.actor_average else {}
     init, update = learner.make(init_params, steps, {"critic": config.target_rate, **average})
+    return Policy(init, sample, update, actor.apply)
 
-    def act(params, obs, z):
-        return actor.apply(params, obs, z)
 
-    return Policy(init, sample, update, act)
+def acting(state: LearnerState) -> Any:
+    """Return the actor's parameters to act with: their running average where there is one."""
+    return state.target_params.get("actor", state.params["actor"])
