@@ -60,6 +60,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.tasks.tolerance = 1e-3  # of the log-likelihood a sample, below which EM stops
 
     config.policy = ConfigDict()
+    config.policy.kind = "td3"  # td3 on phi (paper); own: the actor that fb trains, one stage
     config.policy.updates = 1_000_000  # (paper)
     config.policy.num_tasks = 32  # task vectors an update (paper)
     config.policy.per_task = 64  # transitions for each (paper)

@@ -18,7 +18,7 @@ from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
-from zsrl_jax.stage import cell_name
+from zsrl_jax.stage import cell_name, is_own
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
@@ -35,9 +35,13 @@ def versions() -> dict[str, str]:
 
 def at_scale(config, scale: str) -> str:
     """Return the flag that names the same cell at another scale."""
+    if "oracle" in config:
+        argument = ",".join([config.domain, *config.oracle.tasks, scale])
+        return f"--config=configs/oracle.py:{argument}"
     named = f"configs/{cell_name(config)}.py"
+    own = " --config.policy.kind=own" if is_own(config) else ""
     cell = f"configs/cell.py:{config.domain},{config.encoder.name},{config.tasks.sampler},{scale}"
-    return f"--config={named}:{scale}" if Path(named).exists() else f"--config={cell}"
+    return f"--config={named}:{scale}" if Path(named).exists() else f"--config={cell}{own}"
 
 
 def announce(config) -> None:

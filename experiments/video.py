@@ -14,7 +14,7 @@ from PIL import Image
 
 import zsrl_jax
 from experiments import cli
-from zsrl_jax.envs import find_domain, find_task
+from zsrl_jax.envs import find_task
 from zsrl_jax.envs.render import frame_rate, render
 from zsrl_jax.errors import ConfigError, TaskError, ZsrlError
 
@@ -80,7 +80,7 @@ def main(argv: list[str]) -> None:
     agent = zsrl_jax.load(workdir)
     if agent.domain is None:
         raise TaskError("this run's data is of no known domain: there is nothing to draw")
-    tasks = TASK.value or list(find_domain(agent.domain).tasks)
+    tasks = TASK.value or list(agent.task_names)
     for task in tasks:
         find_task(agent.domain, task)
     for task in tasks:

@@ -121,6 +121,7 @@ def test_named_configs_are_the_cell_of_their_name(file):
         ("encoder.backward_stop_gradient", "targets", "did you mean 'target'"),
         ("policy.head", "vector", "successor"),
         ("policy.policy_delay", 0, "expected at least 1"),
+        ("policy.kind", "owned", "did you mean 'own'"),
         ("tasks.alpha", 1.5, "expected one from 0 to 1"),
         ("tasks.alpha", -0.1, "expected one from 0 to 1"),
         ("tasks.min_length", 0, "expected at least 1"),
@@ -145,4 +146,15 @@ def test_ridge_is_a_word_or_a_number():
     config = cell.get_config("cheetah,fb,btd,smoke")
     for value in ("auto", 0.0, 0.5, "0.1"):
         config.infer.ridge = value
+        check(config)
+
+
+def test_own_policy_is_for_encoders_that_train_one(monkeypatch):
+    config = cell.get_config("cheetah,fb,goal_mix,smoke")
+    config.policy.kind = "own"
+    check(config)
+    assert cell_name(config) == "cheetah_fb_own"
+    monkeypatch.setitem(ENCODERS, "plain", object())
+    config.encoder.name = "plain"
+    with pytest.raises(ConfigError, match="kind is own, but the encoder plain trains no policy"):
         check(config)

@@ -7,6 +7,7 @@ import pytest
 
 from configs import base
 from zsrl_jax.data import fit_normalizer, to_device
+from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.encoders import ENCODERS, fb, losses
 
 
@@ -117,3 +118,51 @@ def test_orthonormality_equals_its_gram_matrix_form():
     gram = jnp.asarray(phi @ phi.T)
     expected = losses.off_diagonal_mean(gram**2) - 2 * losses.diagonal_mean(gram)
     assert losses.orthonormality_loss(jnp.asarray(phi)) == pytest.approx(float(expected), rel=1e-5)
+
+
+def fb_parts(dataset, **fields):
+    config = small("fb")
+    config.update(fields)
+    nets = fb.make_nets(config, dataset.spec)
+    params = fb.make(config, dataset.spec).init(jax.random.key(0)).params
+    store = to_device(dataset, fit_normalizer(dataset, "none"))
+    return config, nets, params, draw_transitions(jax.random.key(1), store, 6)
+
+
+def test_fb_actor_climbs_the_smaller_of_both_values(noise_dataset):
+    _, nets, params, batch = fb_parts(noise_dataset)
+    z = jax.random.normal(jax.random.key(2), (6, 4))
+    step = fb.make_actor_step(nets)
+    loss, _ = step(params["actor"], params, None, (batch, z), None)
+    action = nets.actor.apply(params["actor"], batch.obs, z)
+    ahead = np.asarray(nets.forward.apply(params["measure"]["forward"], batch.obs, action, z))
+    value = [min(ahead[k, i] @ np.asarray(z)[i] for k in range(2)) for i in range(6)]
+    assert loss == pytest.approx(-np.mean(value), rel=1e-5)
+    # an update moves the actor by this loss alone: with F and B at rest, only the actor moves
+    gradient = jax.grad(lambda part: step(part, params, None, (batch, z), None)[0])(params["actor"])
+    assert any(bool(np.any(g)) for g in jax.tree.leaves(gradient))
+
+
+@pytest.mark.parametrize(("ratio", "share"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)])
+def test_fb_tasks_are_uniform_or_states_without_gradient(ratio, share, noise_dataset):
+    config, nets, params, batch = fb_parts(noise_dataset, mix_ratio=ratio)
+    batch = jax.tree.map(lambda x: jnp.concatenate([x] * 50), batch)
+    draw = fb.make_draw_z(config, nets)
+    z = np.asarray(draw(jax.random.key(3), params, batch))
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 2.0, rtol=1e-5)
+    reached = np.asarray(nets.backward.apply(params["measure"]["backward"], batch.next_obs[:6]))
+    is_state = np.abs(z[:, None] - reached[None]).max(axis=-1).min(axis=1) < 1e-5
+    assert is_state.mean() == pytest.approx(share, abs=0.1)
+    slope = jax.grad(lambda p: jnp.sum(draw(jax.random.key(3), p, batch)))(params)
+    assert not any(bool(np.any(g)) for g in jax.tree.leaves(slope))
+
+
+@pytest.mark.parametrize(("radius", "norm"), [("sqrt_d", 2.0), ("unit", 1.0)])
+def test_radius_is_that_of_backward_features(radius, norm, noise_dataset):
+    config, _, params, batch = fb_parts(noise_dataset, radius=radius)
+    own = fb.own_policy(config, noise_dataset.spec)
+    frozen, actor = own.take(params)
+    np.testing.assert_allclose(
+        np.linalg.norm(own.features(frozen, batch.obs), axis=1), norm, rtol=1e-5
+    )
+    assert actor is params["actor"]

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import zsrl_jax
 from configs.cell import get_cell
 from zsrl_jax import metrics, source
+from zsrl_jax.encoders import fb
 from zsrl_jax.envs import Simulator, suite
 from zsrl_jax.errors import DataError, TaskError
 from zsrl_jax.evaluation import start_seeds
+from zsrl_jax.loop import take_seed
 
 ROOT = Path(__file__).parent.parent
 CONFIG = "configs/cheetah_fb_btd.py:smoke"
@@ -214,6 +217,54 @@ def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, mo
     np.testing.assert_array_equal(agent.infer(reward="walk")[0], z[1])
     obs = np.linspace(-1, 1, 17)
     np.testing.assert_array_equal(agent.act(obs, z[1:])[0], other.act(obs, z)[1])
+
+
+def test_one_stage_agent_is_fb_s_actor_prompted_by_moments(smoke, tmp_path):
+    folder, _ = smoke
+    dataset = zsrl_jax.load_dataset(next((folder / "data" / "cheetah").iterdir()))
+    config = get_cell("cheetah", "fb", "goal_mix", "smoke")
+    config.policy.kind, config.seeds = "own", 2
+    shutil.copytree(folder / "run" / "encoder", tmp_path / "encoder")  # the encoder is the same
+    agent = zsrl_jax.train(config, dataset, tmp_path, quiet=True)
+    assert not (tmp_path / "tasks").exists() and not (tmp_path / "policy").exists()
+    nets = fb.make_nets(config.encoder, dataset.spec)
+    seed = take_seed((agent.params.encoder["backward"], agent.params.actor), 1)
+    obs = agent.params.normalizer(agent.params.prompt_obs)
+    backward = np.asarray(nets.backward.apply(seed[0], obs), np.float64)
+    reward = zsrl_jax.relabel("cheetah", "run", np.asarray(agent.params.prompt_physics))
+    moment = np.mean(backward * reward[:, None], axis=0)
+    z = agent.infer(reward="run")
+    np.testing.assert_allclose(z[1], 8**0.5 * moment / np.linalg.norm(moment), rtol=1e-4)
+    goal = agent.infer(goal=np.asarray(agent.params.prompt_obs[0]))
+    np.testing.assert_allclose(goal[1], backward[0], rtol=1e-4, atol=1e-5)
+    action = agent.act(np.asarray(agent.params.prompt_obs[0]), z)
+    expected = nets.actor.apply(seed[1], obs[:1], z[1:])
+    np.testing.assert_allclose(action[1], expected[0], rtol=1e-4, atol=1e-6)
+    # B is that of the two-stage agent on the same encoder: phi = C^-1 B
+    two_stage = zsrl_jax.load(folder / "run")
+    phi = two_stage.features(agent.params.prompt_obs)[1]
+    inverse = np.asarray(two_stage.params.encoder["inverse"])[1]
+    np.testing.assert_allclose(phi, backward @ inverse, rtol=1e-2, atol=1e-3)
+    loaded = zsrl_jax.load(tmp_path)
+    np.testing.assert_array_equal(loaded.infer(reward="run"), z)
+    scores = zsrl_jax.evaluate(tmp_path, tasks=["run"], episodes=1, progress=False)
+    assert scores.returns.shape == (2, 1, 1) and np.isfinite(scores.r2).all()
+
+
+def test_oracle_command_leaves_results_like_any_run(smoke, tmp_path):
+    folder, _ = smoke
+    done = command(
+        "--config=configs/oracle.py:cheetah,run,smoke", f"--workdir={tmp_path / 'run'}",
+        f"--config.data.cache={folder / 'data'}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "for laptop scale: --config=configs/oracle.py:cheetah,run,laptop" in done.stdout
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    usual = json.loads((folder / "run" / "results.json").read_text())
+    assert results.keys() == usual.keys() and results["tasks"] == ["run"]
+    assert np.shape(results["returns"]) == (1, 1, 2)
+    assert results["random"] == [usual["random"][1]]  # the same episodes
+    assert results["data"] == usual["data"] and results["r2"] == [[None]]
 
 
 def test_zsrl_data_without_this_domain_means_collecting(smoke, tmp_path, monkeypatch, capsys):

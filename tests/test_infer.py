@@ -32,6 +32,15 @@ def test_least_squares_on_whitened_features_is_fb_inference():
     np.testing.assert_allclose(z, backward.T @ reward / 400, rtol=1e-9)
 
 
+def test_moments_are_fb_s_task_vector_with_the_regression_s_r2():
+    draw = np.random.default_rng(5)
+    backward, reward = draw.normal(size=(300, 4)), draw.normal(size=300)
+    solved = infer.moment_vector(backward, reward, 0.0)
+    expected = sum(b * r for b, r in zip(backward, reward, strict=True)) / 300
+    np.testing.assert_allclose(solved.z, expected, rtol=1e-9)
+    assert solved.r2 == infer.task_vector(backward, reward, 0.0).r2
+
+
 def test_auto_ridge_beats_the_bare_solution_on_collinear_features():
     draw = np.random.default_rng(1)
     basis = draw.normal(size=(3, 60))

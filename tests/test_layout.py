@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parent.parent / "zsrl_jax"
 ORDER = [
     "errors", "types", "scale", "programs", "envs", "data", "networks", "learner", "encoders",
     "gmm", "tasks", "td3", "loop", "infer", "settings", "checkpoint", "explore", "collection",
-    "card", "source", "metrics", "stage", "agent", "evaluation", "pipeline",
+    "card", "source", "metrics", "stage", "agent", "oracle", "finished", "evaluation", "pipeline",
     "statistics", "geometry",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")

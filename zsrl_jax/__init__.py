@@ -6,12 +6,13 @@ phi, which gives its z, and pi(., z) is its policy: no more training.
 """
 
 from zsrl_jax import gmm
-from zsrl_jax.agent import Agent, load
+from zsrl_jax.agent import Agent
 from zsrl_jax.collection import collect
 from zsrl_jax.data import Dataset, load_dataset
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS, quantities, relabel, render
 from zsrl_jax.evaluation import Scores, evaluate
+from zsrl_jax.finished import load
 from zsrl_jax.pipeline import train
 from zsrl_jax.tasks import SAMPLERS
 

@@ -1,11 +1,9 @@
-"""A finished run: load it, prompt it with a reward, a goal or a demonstration, and act.
+"""A finished run: prompt it with a reward, a goal or a demonstration, and act.
 
 Every array has the seeds of the run as axis 0, so that one call prompts all seeds at once.
 """
 
 import dataclasses
-import json
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +15,14 @@ import numpy as np
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, infer, networks, td3
+from zsrl_jax import infer, networks, td3
 from zsrl_jax.data import Normalizer
 from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.envs import relabel
+from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError
 from zsrl_jax.infer import Regression
 from zsrl_jax.loop import over_seeds
-from zsrl_jax.stage import cell_name
+from zsrl_jax.stage import cell_name, is_own
 from zsrl_jax.types import Spec
 
 WEAK_R2 = 0.1  # below this a prompt is answered, with a warning
@@ -35,7 +33,7 @@ class AgentParams(NamedTuple):
 
     encoder: Any  # frozen: what `features` needs
     actor: Any
-    tasks: Float[Array, "seed n d"]  # task vectors of the data, to see how near a prompt lies
+    tasks: Float[Array, "seed n d"] | None  # of the data, to see how near a prompt lies
     normalizer: Normalizer
     prompt_obs: Float[Array, "n obs"]  # states of the dataset that rewards are labelled on
     prompt_physics: Float[np.ndarray, "n physics"] | None
@@ -64,16 +62,17 @@ class Agent:
     def __post_init__(self):
         """Bind the frozen functions once, so that each is compiled once."""
         section = self.config.encoder
-        encoder = ENCODERS[section.name].make(section, self.spec)
+        module, self.is_own = ENCODERS[section.name], is_own(self.config)
+        source: Any = (module.own_policy if self.is_own else module.make)(section, self.spec)
         policy = td3.make(self.config.policy, self.spec, section.dim, lambda key, data: None)
+        choose = source.act if self.is_own else policy.act
         self.radius = networks.sphere_radius(section.radius, section.dim)
 
         def features(params, normalizer, obs):
-            return encoder.features(params, normalizer(obs))
+            return source.features(params, normalizer(obs))
 
         def act(actor, normalizer, obs, z):
-            flat = policy.act(actor, normalizer(obs), z)
-            return jnp.clip(flat, -1.0, 1.0)
+            return jnp.clip(choose(actor, normalizer(obs), z), -1.0, 1.0)
 
         self._features = over_seeds(features, (0, None, None))
         self._act = over_seeds(act, (0, None, 0, 0))
@@ -81,7 +80,17 @@ class Agent:
     @property
     def num_seeds(self) -> int:
         """Count the seeds of the run."""
-        return int(self.params.tasks.shape[0])
+        return int(jax.tree.leaves(self.params.encoder)[0].shape[0])
+
+    @property
+    def z_dim(self) -> int:
+        """Return the width of z."""
+        return self.config.encoder.dim
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Name the tasks it is scored on by default: all of its domain."""
+        return tuple(DOMAINS[self.domain].tasks) if self.domain in DOMAINS else ()
 
     def __repr__(self) -> str:
         """Tell what the agent is in one line."""
@@ -91,7 +100,7 @@ class Agent:
         )
 
     def features(self, obs: Float[Any, "n obs"]) -> Float[np.ndarray, "seed n d"]:
-        """Return phi of raw observations, for every seed."""
+        """Return phi of raw observations, for every seed; of B where the policy is fb's own."""
         obs = self._observations(obs, "states")
         return np.asarray(self._features(self.params.encoder, self.params.normalizer, obs))
 
@@ -126,7 +135,8 @@ class Agent:
             if np.ndim(goal) != 1:
                 raise DataError(f"goal has shape {np.shape(goal)}: expected one state, [O]")
             aim = self.features(np.asarray(goal)[None])[:, 0]
-            solved = [_unscored(infer.goal_vector(p, g)) for p, g in zip(phi, aim, strict=True)]
+            goal_of = (lambda _, g: g) if self.is_own else infer.goal_vector
+            solved = [_unscored(goal_of(p, g)) for p, g in zip(phi, aim, strict=True)]
         else:
             discount = self.config.tasks.discount
             shown = self.features(np.atleast_2d(demonstration))
@@ -136,8 +146,10 @@ class Agent:
                 for p, c in zip(shown, centre, strict=True)
             ]
         z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
-        tasks = np.asarray(self.params.tasks)
-        cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
+        cosine = np.full(len(z), np.nan)
+        if self.params.tasks is not None:
+            near = np.einsum("snd,sd->sn", np.asarray(self.params.tasks), z)
+            cosine = near.max(axis=1) / self.radius**2
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
         if (r2 < WEAK_R2).any():
             warnings.warn(
@@ -151,26 +163,7 @@ class Agent:
         self, obs: Float[Any, "*batch obs"], z: Float[Any, "seed *batch d"]
     ) -> Float[np.ndarray, "seed *batch action"]:
         """Return actions [seed, ..., A]: obs is one state [O] for all seeds, or [seed, ..., O]."""
-        obs, z = jnp.asarray(obs, jnp.float32), jnp.asarray(z, jnp.float32)
-        if obs.shape[-1] != self.spec.obs_dim or z.shape[-1] != self.config.encoder.dim:
-            raise DataError(
-                f"act got obs {obs.shape} and z {z.shape}: expected last axes "
-                f"{self.spec.obs_dim} and {self.config.encoder.dim}"
-            )
-        if z.ndim < 2 or z.shape[0] != self.num_seeds:
-            raise DataError(f"act got z {z.shape}: expected axis 0 of {self.num_seeds} seed(s)")
-        if obs.ndim > 1 and obs.shape[0] != self.num_seeds:
-            raise DataError(
-                f"act got obs {obs.shape}: expected one state, or axis 0 of {self.num_seeds} "
-                "seed(s), such as obs[None] for a batch of one seed"
-            )
-        obs = jnp.broadcast_to(obs, (self.num_seeds, obs.shape[-1])) if obs.ndim == 1 else obs
-        axes = max(obs.ndim, z.ndim) - 2
-        obs, z = (
-            x.reshape(x.shape[0], *(1,) * (axes + 2 - x.ndim), *x.shape[1:]) for x in (obs, z)
-        )
-        lead = (self.num_seeds, *np.broadcast_shapes(obs.shape[1:-1], z.shape[1:-1]))
-        obs, z = (jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in (obs, z))
+        obs, z = spread(self, obs, z)
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
     def _label(self, reward) -> tuple[Any, np.ndarray]:
@@ -197,9 +190,8 @@ class Agent:
         return self.params.prompt_obs, value
 
     def _regress(self, states, reward) -> list[Regression]:
-        return [
-            infer.task_vector(p, reward, self.config.infer.ridge) for p in self.features(states)
-        ]
+        solve = infer.moment_vector if self.is_own else infer.task_vector
+        return [solve(p, reward, self.config.infer.ridge) for p in self.features(states)]
 
     def _observations(self, obs: Any, name: str) -> Array:
         obs = jnp.asarray(obs, jnp.float32)
@@ -212,47 +204,24 @@ def _unscored(z: np.ndarray) -> Regression:
     return Regression(z, float("nan"), float("nan"))
 
 
-def save(agent: Agent, workdir: Path) -> None:
-    """Write an agent so that `load` gives it back."""
-    physics = agent.params.prompt_physics
-    meta = {
-        "config": json.loads(agent.config.to_json_best_effort()),
-        "spec": list(agent.spec),
-        "domain": agent.domain,
-        "physics": physics is not None,
-    }
-    tree = agent.params._replace(prompt_physics=None)._asdict()
-    tree = {name: value for name, value in tree.items() if value is not None}
-    if physics is not None:
-        tree["prompt_physics"] = np.asarray(physics, np.float64)
-    meta["tree"] = jax.tree.map(lambda leaf: [list(leaf.shape), str(leaf.dtype)], _plain(tree))
-    checkpoint.save(workdir / "agent", _plain(tree), meta)
-
-
-def load(workdir: str | os.PathLike) -> Agent:
-    """Load the agent that a finished run left in its folder."""
-    workdir = Path(workdir)
-    if not workdir.is_dir():
-        raise DataError(f"run folder '{workdir}' does not exist: expected a folder made by a run")
-    meta = checkpoint.read_meta(workdir / "agent")
-    if meta is None:
+def spread(agent: Any, obs: Any, z: Any) -> tuple[Float[Array, "seed *b o"], Float[Array, "..."]]:
+    """Bring states and task vectors to the same leading axes: seeds, then any batch."""
+    obs, z, seeds = jnp.asarray(obs, jnp.float32), jnp.asarray(z, jnp.float32), agent.num_seeds
+    if obs.shape[-1] != agent.spec.obs_dim or z.shape[-1] != agent.z_dim:
         raise DataError(
-            f"run folder '{workdir}' has no finished agent: run the same command again to finish it"
+            f"act got obs {obs.shape} and z {z.shape}: expected last axes "
+            f"{agent.spec.obs_dim} and {agent.z_dim}"
         )
-    is_leaf = lambda x: isinstance(x, list) and len(x) == 2 and isinstance(x[1], str)  # noqa: E731
-    like = jax.tree.map(lambda leaf: np.zeros(leaf[0], leaf[1]), meta["tree"], is_leaf=is_leaf)
-    tree = checkpoint.restore(workdir / "agent", like)
-    tree["normalizer"] = Normalizer(**tree["normalizer"])
-    for name in ("prompt_physics", "centre"):
-        tree.setdefault(name, None)
-    config = ConfigDict(meta["config"]).lock()
-    return Agent(config, Spec(*meta["spec"]), meta["domain"], AgentParams(**tree), workdir)
-
-
-def _plain(tree: Any) -> Any:
-    """Turn NamedTuples into dicts, so that the tree on disk needs no class to be read."""
-    if hasattr(tree, "_asdict"):
-        return {name: _plain(value) for name, value in tree._asdict().items()}
-    if isinstance(tree, dict):
-        return {name: _plain(value) for name, value in tree.items()}
-    return tree
+    if z.ndim < 2 or z.shape[0] != seeds:
+        raise DataError(f"act got z {z.shape}: expected axis 0 of {seeds} seed(s)")
+    if obs.ndim > 1 and obs.shape[0] != seeds:
+        raise DataError(
+            f"act got obs {obs.shape}: expected one state, or axis 0 of {seeds} "
+            "seed(s), such as obs[None] for a batch of one seed"
+        )
+    obs = jnp.broadcast_to(obs, (seeds, obs.shape[-1])) if obs.ndim == 1 else obs
+    axes = max(obs.ndim, z.ndim) - 2
+    obs, z = (x.reshape(x.shape[0], *(1,) * (axes + 2 - x.ndim), *x.shape[1:]) for x in (obs, z))
+    lead = (seeds, *np.broadcast_shapes(obs.shape[1:-1], z.shape[1:-1]))
+    obs, z = (jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in (obs, z))
+    return obs, z

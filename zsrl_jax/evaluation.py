@@ -13,9 +13,11 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from zsrl_jax.agent import Agent, Prompt, load
+from zsrl_jax.agent import Agent, Prompt
 from zsrl_jax.envs import DOMAINS, External, Simulator, play, relabel
 from zsrl_jax.errors import DataError, TaskError, unknown
+from zsrl_jax.finished import load
+from zsrl_jax.oracle import Oracle
 
 CHUNK = 50  # steps whose rewards are computed together
 
@@ -53,11 +55,13 @@ def _row(name: str, returns: np.ndarray, random: np.ndarray, r2: float | None) -
     over_episodes = returns.std(axis=1).mean()
     row = f"{name:<16}{returns.mean():>8.1f}{over_seeds:>10}{over_episodes:>12.1f}"
     row += f"{random.mean():>9.1f}{random.std():>12.1f}"
-    return row + (f"{r2:>7.2f}" if r2 is not None else "")
+    if r2 is None:
+        return row
+    return row + (f"{r2:>7.2f}" if np.isfinite(r2) else f"{'-':>7}")
 
 
 def evaluate(
-    agent: Agent | str | os.PathLike,
+    agent: Agent | Oracle | str | os.PathLike,
     tasks: Sequence[str] | Mapping[str, Any] | None = None,
     episodes: int = 10,
     seed: int = 0,
@@ -72,7 +76,7 @@ def evaluate(
     Gymnasium environments, stepped in processes instead of our simulator; the score is then its
     own reward, or `reward`, a function of the observations reached [N, O] -> [N].
     """
-    agent = agent if isinstance(agent, Agent) else load(agent)
+    agent = load(agent) if isinstance(agent, str | os.PathLike) else agent
     if episodes < 1:
         raise DataError(f"episodes is {episodes}: expected at least 1")
     if reward is not None and environment is None:
@@ -99,24 +103,24 @@ def start_seeds(seed: int, episodes: int) -> np.ndarray:
     return np.random.SeedSequence([seed, 0x5C0]).generate_state(episodes)
 
 
-def _names(agent: Agent, tasks: Any, foreign: bool) -> tuple[str, ...]:
+def _names(agent: Agent | Oracle, tasks: Any, foreign: bool) -> tuple[str, ...]:
     """Return the names of the tasks; those of our simulator must be tasks of its domain."""
     if foreign and tasks is not None:
         return (tasks,) if isinstance(tasks, str) else tuple(tasks)
     if agent.domain not in DOMAINS:
         raise TaskError(unknown("domain", str(agent.domain), DOMAINS))
     known = DOMAINS[agent.domain].tasks
-    names = tuple(known) if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
+    tasks = agent.task_names if tasks is None else tasks
+    names = (tasks,) if isinstance(tasks, str) else tuple(tasks)
     for name in names:
         if name not in known:
             raise TaskError(unknown(f"{agent.domain} task", name, known))
     return names
 
 
-def _given(agent: Agent, z: Any) -> Prompt:
+def _given(agent: Agent | Oracle, z: Any) -> Prompt:
     z = np.asarray(z, np.float32)
-    if z.shape != (agent.num_seeds, agent.config.encoder.dim):
-        expected = (agent.num_seeds, agent.config.encoder.dim)
+    if z.shape != (expected := (agent.num_seeds, agent.z_dim)):
         raise DataError(f"z has shape {z.shape}: expected {expected}, as agent.infer gives it")
     return Prompt(z, *(np.full(agent.num_seeds, np.nan) for _ in range(3)))
 
@@ -124,7 +128,7 @@ def _given(agent: Agent, z: Any) -> Prompt:
 class _Game(NamedTuple):
     """Seeds x tasks x episodes, and then the random policy's episodes, as lanes of one batch."""
 
-    agent: Agent
+    agent: Agent | Oracle
     tasks: tuple[str, ...]
     z: Float[np.ndarray, "seed task d"]
     episodes: int

@@ -4,6 +4,9 @@
     goal            z = E[phi phi^T]^-1 phi(g)
     demonstration   z = z_tau of the states shown, centred as the training tasks were
 
+The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same, unridged,
+on phi = C^-1 B with C from the same states.
+
 `ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
 cross-validation; 0 is the paper's letter. At large d features are nearly collinear and the bare
 solution is made of directions that phi hardly uses, far from every task the policy has seen.
@@ -96,6 +99,15 @@ def r2_by_task(
         task: np.array([task_vector(own, reward, ridge).r2 for own in phi])
         for task, reward in rewards.items()
     }
+
+
+def moment_vector(
+    backward: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+) -> Regression:
+    """Return FB's z = E[B r], with the R^2 of the regression on B."""
+    fit = task_vector(backward, reward, ridge)
+    moment = np.asarray(backward, np.float64).T @ np.asarray(reward, np.float64)
+    return fit._replace(z=moment / len(backward))
 
 
 def goal_vector(

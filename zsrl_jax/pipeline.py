@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import agent as agents
-from zsrl_jax import checkpoint, infer, metrics, programs, td3
+from zsrl_jax import checkpoint, finished, infer, metrics, oracle, programs, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS
@@ -24,9 +23,10 @@ from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
+from zsrl_jax.oracle import Oracle, OracleData, OracleParams
 from zsrl_jax.settings import OTHER, check
 from zsrl_jax.source import open_data
-from zsrl_jax.stage import Run, cell_name, learn
+from zsrl_jax.stage import Run, cell_name, is_own, learn
 from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks, centre_of
 from zsrl_jax.types import Encoder, LearnerState, Store
 
@@ -40,18 +40,23 @@ def train(
     dataset: Dataset | None = None,
     workdir: str | os.PathLike | None = None,
     quiet: bool = False,
-) -> Agent:
-    """Train an agent from a config: every stage that is not on disk already."""
+) -> Any:
+    """Train an Agent (or an Oracle) from a config: every stage that is not on disk already."""
     check(config)
     programs.keep()
     dataset = open_data(config, quiet) if dataset is None else dataset
     if config.domain not in (OTHER, dataset.domain) and dataset.domain is not None:
         raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
+    if "oracle" in config:
+        oracle.need_physics(dataset)
     workdir = Path(workdir or Path("runs") / cell_name(config))
     keys = seed_keys(config.seed, config.seeds)
     run = Run(config, workdir, metrics.Log(workdir), keys, {}, dataset.fingerprint(), quiet)
+    kind = _train_oracle if "oracle" in config else _train_own if is_own(config) else _train
     try:
-        return _train(run, dataset)
+        agent = kind(run, dataset)
+        finished.save(agent, workdir)
+        return agent
     finally:
         run.log.close()
         checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
@@ -79,9 +84,42 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     sample = td3.make_sample(config.policy, encoder.features, sampler)
     policy = td3.make(config.policy, dataset.spec, config.encoder.dim, sample)
     state = learn(run, "policy", policy, data, DATA_AXES, _evaluator(run, finish))
-    agent = finish(state)
-    agents.save(agent, run.workdir)
-    return agent
+    return finish(state)
+
+
+def _train_own(run: Run, dataset: Dataset) -> Agent:
+    """Train the encoder alone: the policy that it trains beside itself is the agent's."""
+    config, spec = run.config, dataset.spec
+    normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
+    module, prompts = ENCODERS[config.encoder.name], _prompt_states(config, dataset)
+    own = module.own_policy(config.encoder, spec)
+
+    def finish(state: LearnerState) -> Agent:
+        frozen, actor = own.take(state.params)
+        params = AgentParams(frozen, actor, None, normalizer, *prompts)
+        return Agent(config, spec, dataset.domain, params, run.workdir)
+
+    store, encoder = to_device(dataset, normalizer), module.make(config.encoder, spec)
+    return finish(learn(run, "encoder", encoder, store, None, _evaluator(run, finish)))
+
+
+def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
+    """Train a policy on the true reward of each task, tasks x seeds in one program."""
+    config, tasks = run.config, tuple(run.config.oracle.tasks)
+    reward = jnp.asarray(oracle.rewards(config.domain, tasks, dataset))
+    normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
+    lanes = jnp.tile(jnp.arange(len(tasks)), config.seeds)
+    data = OracleData(to_device(dataset, normalizer), reward, lanes)
+    axes = OracleData(store=_SHARED, reward=_SHARED, task=_OWN)
+    run = run._replace(keys=oracle.lane_keys(run.keys, config.domain, tasks))
+
+    def finish(state: LearnerState) -> Oracle:
+        by_seed = lambda x: x.reshape(config.seeds, len(tasks), *x.shape[1:])  # noqa: E731
+        params = OracleParams(jax.tree.map(by_seed, td3.acting(state)), normalizer)
+        return Oracle(config, dataset.spec, config.domain, params, run.workdir)
+
+    policy = oracle.make_policy(config.policy, dataset.spec)
+    return finish(learn(run, "policy", policy, data, axes, _evaluator(run, finish)))
 
 
 def _behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:

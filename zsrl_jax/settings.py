@@ -22,6 +22,7 @@ CHOICES: dict[str, Iterable[str]] = {
     "data.on_bad": ("error", "skip"),
     "data.normalize": ("none", "standard"),
     "encoder.radius": ("sqrt_d", "unit"),
+    "policy.kind": ("td3", "own"),
     "policy.head": ("successor", "scalar"),
 }
 LEAST = {
@@ -53,28 +54,63 @@ def _field(config: ConfigDict, path: str):
     return config
 
 
+def _present(config: ConfigDict, paths: Iterable[str]) -> list[str]:
+    """Return the paths whose section the config has: an oracle has neither encoder nor tasks."""
+    return [path for path in paths if "." not in path or path.split(".")[0] in config]
+
+
 def check(config: ConfigDict) -> None:
     """Refuse a config that names what does not exist or asks for what makes no sense."""
-    for path, known in NAMES.items():
-        if (name := _field(config, path)) not in known and (path, name) != ("domain", OTHER):
+    for path in _present(config, NAMES):
+        name, known = _field(config, path), NAMES[path]
+        if name not in known and (path, name) != ("domain", OTHER):
             kind = {"encoder.name": "encoder", "tasks.sampler": "sampler"}.get(path, path)
             raise TaskError(unknown(kind, name, known))
-    own = getattr(ENCODERS[config.encoder.name], "CHOICES", {})
-    choices = CHOICES | {f"encoder.{field}": known for field, known in own.items()}
-    for path, known in choices.items():
-        if (name := _field(config, path)) not in known:
+    for path in _present(config, CHOICES):
+        if (name := _field(config, path)) not in (known := CHOICES[path]):
             raise ConfigError(unknown(f"config.{path}", name, known))
-    for path, least in LEAST.items():
-        if (value := _field(config, path)) < least:
-            raise ConfigError(f"config.{path} is {value}: expected at least {least}")
-    if not 0 <= config.tasks.alpha <= 1:
-        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected one from 0 to 1")
-    if config.encoder.discount >= 1:  # successor measures and geometric futures need an end
-        raise ConfigError(f"config.encoder.discount is {config.encoder.discount}: expected below 1")
+    for path in _present(config, LEAST):
+        if (value := _field(config, path)) < LEAST[path]:
+            raise ConfigError(f"config.{path} is {value}: expected at least {LEAST[path]}")
     if config.evaluate.every % config.log_every:
         raise ConfigError(
             f"config.evaluate.every is {config.evaluate.every}: expected a multiple of "
             f"config.log_every ({config.log_every})"
+        )
+    if "oracle" in config:
+        _check_oracle(config)
+    else:
+        _check_cell(config)
+
+
+def _check_oracle(config: ConfigDict) -> None:
+    if config.domain not in DOMAINS:
+        raise TaskError(unknown("domain of an oracle", config.domain, DOMAINS))
+    known = DOMAINS[config.domain].tasks
+    for task in config.oracle.tasks:
+        if task not in known:
+            raise TaskError(unknown(f"{config.domain} task", task, known))
+    if (config.policy.kind, config.policy.head) != ("td3", "scalar"):
+        raise ConfigError(
+            f"config.policy.kind is {config.policy.kind} and head {config.policy.head}: an oracle "
+            "has neither z nor encoder, expected td3 and scalar"
+        )
+
+
+def _check_cell(config: ConfigDict) -> None:
+    own = getattr(ENCODERS[config.encoder.name], "CHOICES", {})
+    for field, known in own.items():
+        if (name := config.encoder[field]) not in known:
+            raise ConfigError(unknown(f"config.encoder.{field}", name, known))
+    if config.encoder.discount >= 1:  # successor measures and geometric futures need an end
+        raise ConfigError(f"config.encoder.discount is {config.encoder.discount}: expected below 1")
+    if not 0 <= config.tasks.alpha <= 1:
+        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected one from 0 to 1")
+    if config.policy.kind == "own" and not hasattr(ENCODERS[config.encoder.name], "own_policy"):
+        able = [name for name, module in ENCODERS.items() if hasattr(module, "own_policy")]
+        raise ConfigError(
+            f"config.policy.kind is own, but the encoder {config.encoder.name} trains no policy of "
+            f"its own: expected td3, or the encoder {', '.join(able)}"
         )
     _check_ridge(config.infer.ridge)
 

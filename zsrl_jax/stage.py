@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from zsrl_jax import checkpoint, metrics
+from zsrl_jax.envs import DOMAINS
 from zsrl_jax.loop import make_loop, over_seeds, stage_keys
 from zsrl_jax.types import Encoder, LearnerState, Policy
 
@@ -29,9 +30,19 @@ SHOWN = {
 }
 
 
+def is_own(config: ConfigDict) -> bool:
+    """Tell whether the encoder's own policy is the final one, and no other is trained."""
+    return config.policy.get("kind", "td3") == "own"
+
+
 def cell_name(config: ConfigDict) -> str:
     """Name the cell of the study that a config is: it names the run folder."""
-    return f"{config.domain}_{config.encoder.name}_{config.tasks.sampler}"
+    if "oracle" in config:
+        tasks = tuple(config.oracle.tasks)
+        named = () if tasks == tuple(DOMAINS[config.domain].tasks) else tasks
+        return "_".join([config.domain, "oracle", *named])
+    sampler = "own" if is_own(config) else config.tasks.sampler
+    return f"{config.domain}_{config.encoder.name}_{sampler}"
 
 
 class Run(NamedTuple):
@@ -55,7 +66,7 @@ class Run(NamedTuple):
     def identity(self, stage: str) -> str:
         """Return a checksum of all that decides a stage's result."""
         sections = STAGES[1 : STAGES.index(stage) + 1]
-        facts = {name: self.config[name].to_dict() for name in sections}
+        facts = {n: self.config[n].to_dict() for n in (*sections, "oracle") if n in self.config}
         facts |= {"seeds": [self.config.seed, self.config.seeds], "data": self.fingerprint}
         facts["normalize"] = [self.config.data.normalize, self.config.data.clip]
         facts["format"] = FORMAT

@@ -66,6 +66,14 @@ class Policy(NamedTuple):
     act: Callable[[Params, Array, Array], Array]  # (actor, obs, z) -> action
 
 
+class OwnPolicy(NamedTuple):
+    """The policy that an encoder trained beside itself, whose z is E[features r]."""
+
+    take: Callable[[Params], tuple[Params, Params]]  # trained -> (what `features` needs, actor)
+    features: Callable[[Params, Array], Array]
+    act: Callable[[Params, Array, Array], Array]  # (actor, obs, z) -> action
+
+
 class Sampler(NamedTuple):
     """A distribution of training tasks: fitted once to the data, then drawn from on the device."""
 

@@ -7,8 +7,12 @@
 
 z is uniform on the sphere, or B of a shuffled state with probability `mix_ratio`. The paper's
 auxiliary loss on F.z has the weight `q_weight`, 0 by default as in the public code of the field.
-As in the paper the actor is thrown away and a new policy is trained on phi.
+As in the paper the actor is thrown away and a new policy is trained on phi. With `policy.kind: own`
+that actor is the policy: the standard one-stage agent, z = E[B r], which is the regression on phi.
 """
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +22,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import learner, networks
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.encoders import losses
-from zsrl_jax.types import Encoder, Spec
+from zsrl_jax.types import Encoder, OwnPolicy, Spec
 
 
 def default_config() -> ConfigDict:
@@ -68,37 +72,52 @@ def q_loss(
     return jnp.sum(jnp.mean((q - jax.lax.stop_gradient(target)[None]) ** 2, axis=-1))
 
 
-def make(config: ConfigDict, spec: Spec) -> Encoder:
-    """Bind a config to the forward-backward encoder."""
-    dim, radius = config.dim, networks.sphere_radius(config.radius, config.dim)
-    backward = networks.sphere_mlp(spec.obs_dim, config.hidden, dim, radius)
-    forward = networks.twin(spec.obs_dim, spec.action_dim, dim, dim, config.width)
-    actor = networks.actor(spec.obs_dim, dim, spec.action_dim, config.width)
+class Nets(NamedTuple):
+    """B(s) on the sphere, twin F(s, a, z), and the actor."""
 
-    def init_params(key):
-        key_backward, key_forward, key_actor = jax.random.split(key, 3)
-        measure = {"backward": backward.init(key_backward), "forward": forward.init(key_forward)}
-        return {"measure": measure, "actor": actor.init(key_actor)}
+    backward: networks.Net
+    forward: networks.Net
+    actor: networks.Net
+
+
+def make_nets(config: ConfigDict, spec: Spec) -> Nets:
+    """Build the three networks."""
+    dim, radius = config.dim, networks.sphere_radius(config.radius, config.dim)
+    return Nets(
+        networks.sphere_mlp(spec.obs_dim, config.hidden, dim, radius),
+        networks.twin(spec.obs_dim, spec.action_dim, dim, dim, config.width),
+        networks.actor(spec.obs_dim, dim, spec.action_dim, config.width),
+    )
+
+
+def make_draw_z(config: ConfigDict, nets: Nets) -> Callable:
+    """Make draw_z(key, params, batch): uniform, or B of a shuffled state."""
+    dim, radius = config.dim, networks.sphere_radius(config.radius, config.dim)
 
     def draw_z(key, params, batch):
         key_sphere, key_state, key_pick = jax.random.split(key, 3)
         size = batch.obs.shape[0]
         uniform = networks.project(jax.random.normal(key_sphere, (size, dim)), radius)
         shuffled = jax.random.permutation(key_state, batch.next_obs)
-        reached = backward.apply(params["measure"]["backward"], shuffled)
+        reached = nets.backward.apply(params["measure"]["backward"], shuffled)
         pick = jax.random.bernoulli(key_pick, config.mix_ratio, (size, 1))
         return jax.lax.stop_gradient(jnp.where(pick, reached, uniform))
 
-    def measure_loss(part, params, target_params, batch_z, key):
+    return draw_z
+
+
+def make_measure_step(config: ConfigDict, nets: Nets) -> Callable:
+    """Make the loss of F and B on (batch, z), for learner.Step."""
+
+    def step(part, params, target_params, batch_z, key):
         batch, z = batch_z
-        next_action = networks.smoothed_action(
-            key, actor.apply(params["actor"], batch.next_obs, z), config.noise, config.noise_clip
-        )
+        next_action = nets.actor.apply(params["actor"], batch.next_obs, z)
+        next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
         target = target_params["measure"]
-        next_forward = forward.apply(target["forward"], batch.next_obs, next_action, z)
-        next_backward = backward.apply(target["backward"], batch.next_obs)
-        now = forward.apply(part["forward"], batch.obs, batch.action, z)
-        phi = backward.apply(part["backward"], batch.next_obs)
+        next_forward = nets.forward.apply(target["forward"], batch.next_obs, next_action, z)
+        next_backward = nets.backward.apply(target["backward"], batch.next_obs)
+        now = nets.forward.apply(part["forward"], batch.obs, batch.action, z)
+        phi = nets.backward.apply(part["backward"], batch.next_obs)
         discount = config.discount * batch.discount
         value, terms = fb_loss(now, phi, next_forward, next_backward, discount)
         ortho = losses.orthonormality_loss(phi)
@@ -111,16 +130,36 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
         metrics["encoder/loss"] = loss
         return loss, metrics | terms | losses.feature_health(phi)
 
-    def actor_loss(part, params, target_params, batch_z, key):
+    return step
+
+
+def make_actor_step(nets: Nets) -> Callable:
+    """Make the actor's loss on (batch, z), for learner.Step: F and B stand still."""
+
+    def step(part, params, target_params, batch_z, key):
         batch, z = batch_z
-        action = actor.apply(part, batch.obs, z)
-        ahead = forward.apply(params["measure"]["forward"], batch.obs, action, z)
+        action = nets.actor.apply(part, batch.obs, z)
+        ahead = nets.forward.apply(params["measure"]["forward"], batch.obs, action, z)
         q = jnp.min(jnp.sum(ahead * z[None], axis=-1), axis=0)
         return -jnp.mean(q), {"encoder/q": jnp.mean(q)}
 
+    return step
+
+
+def make(config: ConfigDict, spec: Spec) -> Encoder:
+    """Bind a config to the forward-backward encoder."""
+    nets = make_nets(config, spec)
+    draw_z = make_draw_z(config, nets)
+
+    def init_params(key):
+        key_backward, key_forward, key_actor = jax.random.split(key, 3)
+        backward, forward = nets.backward.init(key_backward), nets.forward.init(key_forward)
+        measure = {"backward": backward, "forward": forward}
+        return {"measure": measure, "actor": nets.actor.init(key_actor)}
+
     steps = [
-        learner.Step("measure", measure_loss, config.learning_rate),
-        learner.Step("actor", actor_loss, config.learning_rate),
+        learner.Step("measure", make_measure_step(config, nets), config.learning_rate),
+        learner.Step("actor", make_actor_step(nets), config.learning_rate),
     ]
     init, descend = learner.make(init_params, steps, {"measure": config.target_rate})
 
@@ -134,13 +173,24 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
 
     def freeze(key, params, store):
         params = params["measure"]["backward"]
-        second_moment = losses.second_moment(lambda obs: backward.apply(params, obs), store)
-        return {
-            "backward": params,
-            "inverse": jnp.linalg.pinv(second_moment, rtol=1e-6, hermitian=True),
-        }
+        moment = losses.second_moment(lambda obs: nets.backward.apply(params, obs), store)
+        inverse = jnp.linalg.pinv(moment, rtol=1e-6, hermitian=True)
+        return {"backward": params, "inverse": inverse}
 
     def features(params, obs):
-        return backward.apply(params["backward"], obs) @ params["inverse"]
+        return nets.backward.apply(params["backward"], obs) @ params["inverse"]
 
     return Encoder(init, sample, update, freeze, features)
+
+
+def own_policy(config: ConfigDict, spec: Spec) -> OwnPolicy:
+    """Give the one-stage agent: the actor trained together with F and B, prompted through B."""
+    nets = make_nets(config, spec)
+
+    def take(params):
+        return {"backward": params["measure"]["backward"]}, params["actor"]
+
+    def features(params, obs):
+        return nets.backward.apply(params["backward"], obs)
+
+    return OwnPolicy(take, features, nets.actor.apply)

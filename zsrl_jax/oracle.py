@@ -1,0 +1,152 @@
+"""The reference line: the same TD3 on a task's true reward, no z, one policy for each task.
+
+    target   y = r(s') + gamma min_k Qbar_k(s', a'),     r = the task's reward of the state reached
+
+Tasks x seeds are lanes of one program, seed by seed: lane (seed i, task j) draws its keys from seed
+i and from the task's place in its domain, so a task among others is that task alone. An oracle has
+the face of an agent, so it is scored and filmed like one: its z is a row of the identity, which
+picks the policy, and there is one only for the tasks it was trained on.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
+
+from zsrl_jax import td3
+from zsrl_jax.agent import Prompt, spread
+from zsrl_jax.data import Dataset, Normalizer
+from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.envs import DOMAINS, relabel
+from zsrl_jax.errors import DataError, TaskError, unknown
+from zsrl_jax.loop import over_seeds
+from zsrl_jax.stage import cell_name
+from zsrl_jax.types import Policy, Spec, Store
+
+APART = 1000  # lanes fold this plus the task's place: no stage folds as high a number
+
+
+class OracleData(NamedTuple):
+    """What an oracle's lane reads: the data, every task's reward, and which task is its own."""
+
+    store: Store
+    reward: Float[Array, "task episode step"]  # of the state after action t
+    task: Int[Array, ""]
+
+
+def need_physics(dataset: Dataset) -> None:
+    """Refuse data that true rewards cannot be computed from."""
+    if dataset.physics is None:
+        raise DataError(
+            f"the dataset {dataset.source} has no physics: an oracle's rewards are computed from "
+            "it; use data with physics states, such as ExORL's or your own by experiments.collect"
+        )
+
+
+def rewards(domain: str, tasks: tuple[str, ...], dataset: Dataset) -> Float[np.ndarray, "t e s"]:
+    """Compute the rewards of every transition, those of the states reached."""
+    assert dataset.physics is not None
+    reached = dataset.physics[:, 1:]
+    return np.stack([relabel(domain, task, reached).astype(np.float32) for task in tasks])
+
+
+def lane_keys(
+    keys: Key[Array, " seed"], domain: str, tasks: tuple[str, ...]
+) -> Key[Array, " lane"]:
+    """Return a key for each seed and task, seed by seed."""
+    places = [list(DOMAINS[domain].tasks).index(task) for task in tasks]
+    return jnp.stack([jax.random.fold_in(key, APART + place) for key in keys for place in places])
+
+
+def make_policy(config: ConfigDict, spec: Spec) -> Policy:
+    """Bind a policy's config to TD3 on OracleData; the batch is as large as with tasks."""
+    num = config.num_tasks * config.per_task
+
+    def sample(key, data: OracleData) -> td3.PolicyBatch:
+        batch = draw_transitions(key, data.store, num)
+        reward = data.reward[data.task, batch.episode, batch.step]
+        return td3.PolicyBatch(batch, jnp.zeros((num, 0)), reward)
+
+    return td3.make(config, spec, 0, sample)
+
+
+class OracleParams(NamedTuple):
+    """What training leaves behind."""
+
+    actor: Any  # axes 0 and 1 are seed and task
+    normalizer: Normalizer
+
+
+@dataclasses.dataclass(eq=False)
+class Oracle:
+    """Policies trained on the true rewards of tasks, with the face of an agent."""
+
+    config: ConfigDict
+    spec: Spec
+    domain: str
+    params: OracleParams
+    workdir: Path | None = None
+
+    def __post_init__(self):
+        """Bind the policy once, so that it is compiled once."""
+        policy = make_policy(self.config.policy, self.spec)
+        self._act = over_seeds(_choose(policy), (0, None, 0, 0))
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Name the tasks it was trained on."""
+        return tuple(self.config.oracle.tasks)
+
+    @property
+    def num_seeds(self) -> int:
+        """Count the seeds of the run."""
+        return int(jax.tree.leaves(self.params.actor)[0].shape[0])
+
+    @property
+    def z_dim(self) -> int:
+        """Return the width of z: one entry a task."""
+        return len(self.task_names)
+
+    def __repr__(self) -> str:
+        """Tell what the oracle is in one line."""
+        return (
+            f"Oracle({cell_name(self.config)}, scale {self.config.scale}, {self.num_seeds} "
+            f"seed(s), tasks {', '.join(self.task_names)})"
+        )
+
+    def prompt(self, reward: Any = None, *, goal: Any = None, demonstration: Any = None) -> Prompt:
+        """Return the z that picks a task's policy; any other prompt is refused."""
+        if not isinstance(reward, str) or goal is not None or demonstration is not None:
+            raise DataError("an oracle is prompted by a task's name alone: it learned no features")
+        if reward not in self.task_names:
+            raise TaskError(unknown("task of this oracle", reward, self.task_names))
+        row = np.eye(self.z_dim, dtype=np.float32)[self.task_names.index(reward)]
+        missing = np.full(self.num_seeds, np.nan)
+        return Prompt(np.tile(row, (self.num_seeds, 1)), missing, missing, missing)
+
+    def infer(self, reward: Any = None, **prompts: Any) -> Float[np.ndarray, "seed task"]:
+        """Return the z of `prompt`."""
+        return self.prompt(reward, **prompts).z
+
+    def act(self, obs: Any, z: Any) -> Float[np.ndarray, "seed *batch action"]:
+        """Return actions [seed, ..., A] of the policies that z picks."""
+        obs, z = spread(self, obs, z)
+        return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
+
+
+def _choose(policy: Policy) -> Callable:
+    """Make act(actors[task], normalizer, obs, z): every task's action, then the one z asks for."""
+
+    def act(actor, normalizer, obs, z):
+        scaled, nothing = normalizer(obs), jnp.zeros((*obs.shape[:-1], 0))
+        action = jax.vmap(policy.act, (0, None, None))(actor, scaled, nothing)
+        place = jnp.argmax(z, axis=-1)[None, ..., None]
+        return jnp.clip(jnp.take_along_axis(action, place, axis=0)[0], -1.0, 1.0)
+
+    return act
