@@ -100,7 +100,10 @@ def _train_own(run: Run, dataset: Dataset) -> Agent:
         return Agent(config, spec, dataset.domain, params, run.workdir)
 
     store, encoder = to_device(dataset, normalizer), module.make(config.encoder, spec)
-    return finish(learn(run, "encoder", encoder, store, None, _evaluator(run, finish)))
+    agent = finish(learn(run, "encoder", encoder, store, None, _evaluator(run, finish)))
+    frozen, obs = agent.params.encoder, normalizer(prompts[0])
+    _report_r2(run, own, frozen, obs, prompts[1], dataset.domain)
+    return agent
 
 
 def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
@@ -196,7 +199,7 @@ def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarra
     return jnp.asarray(dataset.obs[place], jnp.float32), physics
 
 
-def _report_r2(run: Run, encoder: Encoder, frozen, obs, physics, domain: str | None) -> None:
+def _report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) -> None:
     """Tell how well the features express each test task's reward, where rewards are known."""
     if physics is None or domain not in DOMAINS:
         return
