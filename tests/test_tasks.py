@@ -185,6 +185,8 @@ def test_mix_takes_each_row_from_one_of_the_two():
     from_uniform = (z == uniform).all(axis=1)
     assert (from_uniform ^ (z == btd).all(axis=1)).all()
     assert from_uniform.mean() == pytest.approx(0.25, abs=0.03)
+    assert fitted("mix").trace is fitted("mix").other.trace  # what a run logs of the fit
+    assert not hasattr(fitted("goal_mix"), "trace")
     # the coin says nothing of what is drawn
     np.testing.assert_allclose(uniform[from_uniform].mean(axis=0), uniform.mean(axis=0), atol=0.15)
 

@@ -61,6 +61,11 @@ class Mix(NamedTuple):
     uniform: Uniform
     other: Btd | Pool
 
+    @property
+    def trace(self) -> gmm.Trace:
+        """Return the mixture's fit; goals have none, so there it is no attribute."""
+        return self.other.trace  # type: ignore[union-attr]
+
 
 def centre_of(params: Any) -> Float[Array, " d"] | None:
     """Return what a fitted sampler subtracts from occupancies a step; None where nothing is."""
