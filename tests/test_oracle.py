@@ -52,8 +52,11 @@ def trained(dataset, tmp_path_factory):
 def test_a_transition_earns_the_reward_of_the_state_it_reached(dataset):
     reward = oracle.rewards("cheetah", TASKS, dataset)
     assert reward.shape == (4, 2, 60) and reward.std(axis=(1, 2)).min() > 0
-    state = zsrl_jax.relabel("cheetah", "run_backward", dataset.physics[1, 8])
-    assert reward[3, 1, 7] == pytest.approx(float(state), rel=1e-6)
+    for i, task in enumerate(TASKS):  # action t leads from state t to state t + 1
+        states = zsrl_jax.relabel("cheetah", task, dataset.physics)
+        for t in range(60):
+            np.testing.assert_allclose(reward[i, :, t], states[:, t + 1], rtol=1e-6)
+        assert not np.allclose(reward[i], states[:, :-1], atol=1e-3)
     config = small("cheetah,smoke").policy
     store = to_device(dataset, fit_normalizer(dataset, "none"))
     data = oracle.OracleData(store, jnp.asarray(reward), jnp.asarray(2))
