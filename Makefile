@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
 
-.PHONY: setup run test lint format bench clean
+.PHONY: setup run test test-faults lint format bench clean
 
 setup: $(READY)
 
@@ -25,6 +25,9 @@ run: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+test-faults: $(READY)
+	$(BIN)/python -m pytest -m faults $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,5 +1,10 @@
-"""Start a command so that bad input is one clear line and exit code 2, never a traceback."""
+"""Start a command so that what goes wrong is one clear line and an exit code, never a traceback.
 
+0 finished; 2 bad input, or refused; 3 a seed is not finite any more; 74 the disk takes no files;
+75 stopped by a signal, the same command again goes on.
+"""
+
+import errno
 import re
 import sys
 from collections.abc import Callable
@@ -7,8 +12,11 @@ from collections.abc import Callable
 from absl import app, flags, logging
 from ml_collections import ConfigDict
 
-from zsrl_jax import programs
-from zsrl_jax.errors import ConfigError, ZsrlError
+from zsrl_jax import programs, signals
+from zsrl_jax.errors import ConfigError, DiskError, DivergedError, ZsrlError
+
+REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def run(main: Callable) -> None:
@@ -19,8 +27,11 @@ def run(main: Callable) -> None:
         app.run(main, flags_parser=_parse)
     except (ZsrlError, OSError) as error:
         sys.exit(_fail(error))
-    except KeyboardInterrupt:
-        print("\nstopped: the same command again goes on from the last save", file=sys.stderr)
+    except signals.Stopped as error:
+        print(f"\nstopped by {error}: the same command again goes on from here", file=sys.stderr)
+        sys.exit(STOPPED)
+    except KeyboardInterrupt:  # where there was nothing to save
+        print("\nstopped", file=sys.stderr)
         sys.exit(130)
 
 
@@ -62,4 +73,7 @@ def _parse(argv):
 def _fail(error: BaseException) -> int:
     text = " ".join(str(error).split())
     print(f"error: {text}", file=sys.stderr)
-    return 2
+    if isinstance(error, DivergedError):
+        return FAILED
+    full = isinstance(error, OSError) and error.errno in DISK
+    return NO_DISK if full or isinstance(error, DiskError) else REFUSED

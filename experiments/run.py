@@ -13,9 +13,9 @@ from absl import flags
 from ml_collections import config_flags
 
 from experiments import cli
-from zsrl_jax import Dataset, Scores, evaluate, train
+from zsrl_jax import Dataset, Scores, evaluate, lock, resume, signals, train
 from zsrl_jax.checkpoint import write_text
-from zsrl_jax.errors import ConfigError
+from zsrl_jax.errors import ConfigError, DivergedError
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
 from zsrl_jax.stage import cell_name, is_own
@@ -24,6 +24,7 @@ CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
 )
 WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
+FORCE = flags.DEFINE_bool("force", False, "go on in a run folder of other settings")
 PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control", "mujoco", "numpy")
 
 
@@ -67,7 +68,13 @@ def main(argv) -> None:
     dataset = open_data(config)
     data_seconds = time.monotonic() - start
     print(f"data: {dataset}")
-    agent = train(config, dataset, workdir)
+    with signals.caught(), lock.held(workdir):
+        train_and_score(config, dataset, workdir, data_seconds)
+
+
+def train_and_score(config, dataset: Dataset, workdir: Path, data_seconds: float) -> None:
+    """Train what is not trained yet, score it, and write the results."""
+    agent = train(config, dataset, workdir, force=FORCE.value)
     start = time.monotonic()
     scores = None
     if agent.domain is not None:
@@ -76,11 +83,20 @@ def main(argv) -> None:
     seconds["evaluate"] = time.monotonic() - start
     seconds = {stage: round(spent, 1) for stage, spent in seconds.items()}
     seconds["total"] = round(sum(seconds.values()), 1)
-    results = describe(config, dataset, scores) | {"seconds": seconds}
+    failed = resume.failed(workdir)
+    if scores and failed:
+        scores = scores.without({failure.seed - config.seed for failure in failed.values()})
+    results = describe(config, dataset, scores) | {
+        "seconds": seconds,
+        "failed": [failure._asdict() for failure in failed.values()],
+        "forced": resume.forced(workdir),
+    }
     write_text(workdir / "results.json", json.dumps(results, indent=1, allow_nan=False))
     unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
     print(f"\n{scores or unscored}\nscale {config.scale}, data {dataset.source}")
     print(f"results: {workdir / 'results.json'}   ({seconds['total']:.0f} s)")
+    if failed:
+        raise DivergedError("; ".join(map(str, failed.values())) + "; the others finished")
 
 
 def describe(config, dataset: Dataset, scores: Scores | None) -> dict:
@@ -108,7 +124,7 @@ def _scored(scores: Scores | None) -> dict:
         return {"tasks": [], "returns": [], "random": []}
     return {
         "tasks": list(scores.tasks),
-        "returns": scores.returns.tolist(),
+        "returns": finite(scores.returns),
         "random": scores.random.tolist(),
         "r2": finite(scores.r2),
         "ridge": finite(scores.ridge),

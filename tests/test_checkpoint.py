@@ -47,5 +47,12 @@ def test_nothing_there(tmp_path):
         checkpoint.restore(tmp_path / "none", TREE)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{")
-    with pytest.raises(DataError, match="manifest cannot be read"):
+    with pytest.raises(DataError, match="file 'manifest.json' is missing or not"):
         checkpoint.read_meta(tmp_path / "broken")
+
+
+def test_a_tree_of_other_shapes_is_refused_not_cut(tmp_path):
+    checkpoint.save(tmp_path / "stage", TREE, {})
+    for other in ({**TREE, "a": jnp.zeros(4)}, {**TREE, "a": jnp.zeros(6)}, {"a": TREE["a"]}):
+        with pytest.raises(DataError, match="does not fit"):
+            checkpoint.restore(tmp_path / "stage", other)

@@ -1,12 +1,14 @@
 """Collection: ExORL files, no reward seen, and a stopped run that ends like one never stopped."""
 
+import os
+import signal
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from zsrl_jax import collection, explore
+from zsrl_jax import collection, explore, saves, signals
 from zsrl_jax.envs import Simulator
 from zsrl_jax.errors import DataError, TaskError
 
@@ -49,6 +51,28 @@ def test_stopped_in_a_round_and_resumed_equals_uninterrupted(whole, tmp_path):
         assert len(list((tmp_path / "buffer").glob("*.npz"))) == episodes
     np.testing.assert_array_equal(grown.obs, whole.obs)
     np.testing.assert_array_equal(grown.action, whole.action)
+
+
+def test_a_signal_ends_a_round_and_a_damaged_save_falls_back(whole, tmp_path, monkeypatch, capsys):
+    act = collection._Collection._act
+
+    def signalled(self, key, step, obs):
+        if self.done == 2 and step == 55:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return act(self, key, step, obs)
+
+    def again():
+        return collection.collect("cheetah", 4, seed=3, out=tmp_path, config=RECIPE, progress=False)
+
+    with monkeypatch.context() as patch, pytest.raises(signals.Stopped, match="SIGTERM"):
+        patch.setattr(collection._Collection, "_act", signalled)
+        again()
+    assert len(list((tmp_path / "buffer").iterdir())) == 2
+    assert [step for step, _ in saves.steps(tmp_path / "explorer")] == [2, 0]
+    file = saves.step_folder(tmp_path / "explorer", 2) / "tree" / "_METADATA"
+    file.write_bytes(file.read_bytes()[:-1])
+    np.testing.assert_array_equal(again().action, whole.action)
+    assert "step_00000002' is damaged: file 'tree/_METADATA'" in capsys.readouterr().err
 
 
 def test_episodes_of_others_are_never_overwritten(whole, tmp_path):

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import time
 from types import SimpleNamespace
 
 import dm_control.suite
@@ -116,6 +117,25 @@ class Deadly(Counter):
         if self.steps:
             os._exit(1)
         return super().step(action)
+
+
+class Stuck(Counter):
+    """Never comes back from its second step."""
+
+    def step(self, action):
+        if self.steps:
+            time.sleep(600)
+        return super().step(action)
+
+
+def test_a_hanging_environment_is_ended_and_told():
+    with External(Stuck, 1, num_processes=1, timeout=0.5) as env:
+        env.reset([0])
+        env.step(np.zeros((1, 2)))
+        begun = time.monotonic()
+        with pytest.raises(ZsrlError, match="hangs: no answer after 0.5 s.*larger timeout"):
+            env.step(np.zeros((1, 2)))
+    assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize(

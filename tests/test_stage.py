@@ -1,19 +1,19 @@
-"""A stage knows what decided it, and forgets what an earlier run left behind."""
-
-import json
+"""A stage knows what decided it, and forgets what an earlier run built on it."""
 
 import jax
 import pytest
 
 from configs.cell import get_cell
-from zsrl_jax import metrics, stage
+from zsrl_jax import metrics, resume, saves, stage
+from zsrl_jax.errors import ConfigError
+from zsrl_jax.facts import STAGES
 
 
 @pytest.fixture
 def run(tmp_path):
     log = metrics.Log(tmp_path)
     config = get_cell("cheetah", "fb", "btd", "smoke")
-    yield stage.Run(config, tmp_path, log, jax.random.key(0), {}, "abc", True)
+    yield stage.Run(config, tmp_path, log, jax.random.key(0), {}, "abc", True, {})
     log.close()
 
 
@@ -23,54 +23,82 @@ def run(tmp_path):
         ("data.clip", 3.0, {"encoder", "tasks", "policy"}),
         ("data.normalize", "none", {"encoder", "tasks", "policy"}),
         ("encoder.batch", 65, {"encoder", "tasks", "policy"}),
+        ("encoder.updates", 61, {"tasks", "policy"}),
         ("tasks.min_length", 2, {"tasks", "policy"}),
         ("policy.behaviour", 0.5, {"policy"}),
+        ("policy.updates", 61, set()),
         ("evaluate.episodes", 3, set()),
     ],
 )
-def test_identity_covers_what_decides_a_stage(run, path, value, changed):
-    before = {name: run.identity(name) for name in stage.STAGES[1:]}
+def test_facts_cover_what_decides_a_stage(run, path, value, changed):
+    before = {name: run.facts(name) for name in STAGES[1:]}
     section, field = path.split(".")
     run.config[section][field] = value
-    assert {name for name in before if run.identity(name) != before[name]} == changed
+    assert {name for name in before if run.facts(name) != before[name]} == changed
 
 
-def test_identity_covers_data_and_seeds(run):
-    before = run.identity("encoder")
-    assert run._replace(fingerprint="abd").identity("encoder") != before
+def test_facts_cover_data_and_seeds_and_the_updates_of_an_annealed_stage(run):
+    before = run.facts("encoder")
+    assert run._replace(fingerprint="abd").facts("encoder") != before
+    run.config.policy.anneal = True
+    annealed = run.facts("policy")
+    run.config.policy.updates = 61
+    assert run.facts("policy") != annealed
     run.config.seed = 1
-    assert run.identity("encoder") != before
+    assert run.facts("encoder") != before
 
 
-def test_starting_anew_forgets_what_came_after(run, tmp_path):
-    for step in (20, 40):
-        run.log.write(step, {"encoder/loss": [1.0], "encoder/norm": [2.0]})
-        run.log.write(step, {"policy/q": [1.0]})
-        run.log.write(step, {"evaluate/mean": [1.0]})
-    (tmp_path / "agent").mkdir()
+def put(run, name, step):
+    """Leave a save of a stage, as a run would."""
+    work = stage.Work(run, name, {"a": jax.numpy.zeros(2)})
+    work.done = step
+    work.save()
+
+
+def test_other_settings_are_refused_naming_each_and_forced_on_record(run, tmp_path):
+    put(run, "encoder", 60)
+    put(run, "policy", 40)
+    resume.check(run)
+    run.config.encoder.batch = 65
+    run.config.policy.behaviour = 0.5
+    changed = run._replace(fingerprint="abd")
+    with pytest.raises(ConfigError) as error:
+        resume.check(changed)
+    for told in ("encoder.batch was 64, now 65", "policy.behaviour was 0.0, now 0.5",
+                 "was abc, now abd", "--force", str(tmp_path)):  # fmt: skip
+        assert told in str(error.value)
+    assert resume.forced(tmp_path) == []
+    resume.check(changed, force=True)
+    resume.check(changed)  # taken over: the same command again needs no force
+    notes = {note["stage"]: note for note in resume.forced(tmp_path)}
+    assert notes["encoder"]["fields"]["encoder.batch"] == [64, 65]
+    assert notes["policy"]["step"] == 40
+    assert saves.newest(tmp_path / "policy").step == 40  # still whole
+    put(changed, "policy", 50)
+    assert {note["stage"]: note for note in resume.forced(tmp_path)} == notes  # and remembered
+
+
+def test_updates_may_grow_but_not_shrink_below_what_is_done(run):
+    put(run, "policy", 60)
+    run.config.policy.updates = 100
+    resume.check(run)
+    run.config.policy.updates = 40
+    with pytest.raises(ConfigError, match="policy.updates was 60, now 40"):
+        resume.check(run)
+
+
+def test_the_layout_before_step_folders_is_refused_or_forgotten(run, tmp_path):
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder" / "manifest.json").write_text("{}")
+    with pytest.raises(ConfigError, match="format was 1, now 2"):
+        resume.check(run)
+    resume.check(run, force=True)
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_work_on_a_stage_forgets_what_was_built_on_it(run, tmp_path):
+    for name in ("encoder", "tasks", "policy", "agent"):
+        (tmp_path / name).mkdir()
     (tmp_path / "results.json").write_text("{}")
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 60, "poli')  # cut off by a kill
-    run.start("policy", 20)
-    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    kept = [(line["step"], *(k for k in line if "/" in k)) for line in lines]
-    assert kept == [
-        (20, "encoder/loss", "encoder/norm"), (20, "policy/q"), (20, "evaluate/mean"),
-        (40, "encoder/loss", "encoder/norm"),
-    ]  # fmt: skip
-    assert not (tmp_path / "agent").exists() and not (tmp_path / "results.json").exists()
-    run.log.write(40, {"policy/q": [3.0]})
-    assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 40
-
-
-def test_what_a_finished_stage_tells_again_is_written_once(run, tmp_path):
-    r2 = {"encoder/r2_walk": [0.5, float("nan")]}
-    run.log.report(60, r2)
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 60, "enc')  # cut off by a kill
-    run.log.report(60, r2)
-    run.log.report(60, {"encoder/r2_walk": [0.5, 0.25]})  # another value is news
-    run.log.report(80, r2)  # and so is another step
-    lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    told = [(line["step"], line["encoder/r2_walk"]) for line in lines]
-    assert told == [(60, [0.5, "nan"]), (60, [0.5, 0.25]), (80, [0.5, "nan"])]
+    run.forget_after("tasks")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["encoder", "tasks"]

@@ -1,58 +1,135 @@
-"""What lasts on disk: Orbax trees beside a manifest with a checksum of every file.
+"""One folder that lasts: an Orbax tree beside a manifest with a checksum of every file.
 
-A checkpoint is a folder that appears whole or not at all: it is written under another name,
-synced, and renamed. Orbax alone restores a bit-flipped array without a word; the manifest notices.
+It appears whole or not at all: written under another name, every file and folder synced, renamed,
+the parent synced. A file that is missing, changed, added or a link is refused by name before Orbax,
+which would not notice, opens anything. All of it is JSON and arrays: nothing can be run.
 """
 
 import hashlib
 import json
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from absl import logging
 
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import DataError, DiskError
 
 MANIFEST = "manifest.json"
+PART = ".part"  # of what is being written, or being deleted: never read
+OLD = ".old"  # of what is being replaced
 
 
 def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
     """Write a tree of arrays and its description, replacing what stood there."""
     folder = Path(folder).absolute()
-    part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(part / "tree", tree)
-    manifest = {"meta": meta, "files": _checksums(part)}
-    write_text(part / MANIFEST, json.dumps(manifest, indent=1))
-    old = folder.with_name(folder.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
+    part = folder.with_name(folder.name + PART)
+    try:
+        discard(part)
+        part.mkdir(parents=True)
+        _write(part, tree, meta)
+        _move_in(part, folder)
+    except DataError:
+        raise
+    except Exception as error:  # Orbax and TensorStore have their own words for a full disk
+        shutil.rmtree(part, ignore_errors=True)
+        raise DiskError(
+            f"cannot write checkpoint '{folder}': {_cause(error)}; what was saved before is "
+            "intact: when the disk takes files again, the same command goes on"
+        ) from error
+
+
+def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
+    level = logging.get_verbosity()
+    logging.set_verbosity(logging.FATAL)  # Orbax shouts of a full disk from several threads
+    try:
+        with ocp.StandardCheckpointer() as checkpointer:
+            checkpointer.save(part / "tree", tree)
+    finally:
+        logging.set_verbosity(level)
+    for file in _files(part):
+        sync(file)
+    write_manifest(part, meta, checksums(part))
+    for place in [part, *(p for p in part.rglob("*") if p.is_dir())]:
+        sync(place)
+
+
+def _move_in(part: Path, folder: Path) -> None:
+    """Give a finished folder its name; where another has it, that one goes once this one is in."""
+    old = folder.with_name(folder.name + OLD)
+    discard(old)
+    if os.path.lexists(folder):
         os.replace(folder, old)
     os.replace(part, folder)
-    _sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    sync(folder.parent)
+    discard(old)
+
+
+def discard(place: Path) -> None:
+    """Delete a folder, a file or a link, if there is one; a link's aim stays."""
+    if place.is_symlink() or not place.is_dir():
+        place.unlink(missing_ok=True)
+        return
+    if not place.name.endswith(PART):  # a deletion cut short must not look like a damaged save
+        gone = place.with_name(place.name + PART)
+        shutil.rmtree(gone, ignore_errors=True)
+        place = place.rename(gone)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def mend(folder: Path) -> None:
+    """Take back the old folder where a save was cut off between its two renames."""
+    old = folder.with_name(folder.name + OLD)
+    if not folder.exists() and (old / MANIFEST).exists():
+        os.replace(old, folder)
 
 
 def read_meta(folder: str | os.PathLike) -> dict[str, Any] | None:
     """Return the description of a checkpoint, or None where there is none."""
     folder = Path(folder)
-    old = folder.with_name(folder.name + ".old")
-    if not folder.exists() and (old / MANIFEST).exists():
-        os.replace(old, folder)  # a save was cut off between its two renames
-    if not (folder / MANIFEST).exists():
-        return None
+    mend(folder)
+    return read_manifest(folder)["meta"] if (folder / MANIFEST).exists() else None
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return a manifest whose own checksum is right."""
     try:
-        return json.loads((folder / MANIFEST).read_text())["meta"]
-    except (ValueError, KeyError) as error:
-        raise DataError(
-            f"checkpoint '{folder}' is damaged: its manifest cannot be read; delete the folder "
-            "and run the same command again"
-        ) from error
+        manifest = json.loads((folder / MANIFEST).read_text())
+        checksum = manifest.pop("checksum")
+        good = checksum == _checksum(manifest) and manifest.keys() == {"meta", "files"}
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+        good = False
+    if not good:
+        raise DataError(_damaged(folder, MANIFEST, "is missing or not what was written"))
+    return manifest
+
+
+def write_manifest(folder: Path, meta: dict[str, Any], files: dict[str, str]) -> None:
+    """Write the description of a folder, the checksums of its files, and one of both."""
+    manifest = {"meta": meta, "files": files}
+    text = json.dumps({**manifest, "checksum": _checksum(manifest)}, indent=1)
+    write_text(folder / MANIFEST, text)
+
+
+def verify(folder: str | os.PathLike) -> dict[str, Any]:
+    """Check every file of a checkpoint against the manifest; return the description."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    for place in [folder, *folder.rglob("*")]:
+        if place.is_symlink():
+            raise DataError(_damaged(folder, place.name, "is a link, which no save makes"))
+    found = checksums(folder)
+    for name in sorted(manifest["files"].keys() | found.keys()):
+        if name not in found:
+            raise DataError(_damaged(folder, name, "is missing"))
+        if found[name] != manifest["files"].get(name):
+            raise DataError(_damaged(folder, name, "is not what was written"))
+    return manifest["meta"]
 
 
 def restore(folder: str | os.PathLike, like: Any) -> Any:
@@ -60,40 +137,71 @@ def restore(folder: str | os.PathLike, like: Any) -> Any:
     folder = Path(folder).absolute()
     if read_meta(folder) is None:
         raise DataError(f"no checkpoint in '{folder}': expected a folder with {MANIFEST}")
-    files = json.loads((folder / MANIFEST).read_text())["files"]
-    found = _checksums(folder)
-    for name, checksum in files.items():
-        if found.get(name) != checksum:
-            raise DataError(
-                f"checkpoint '{folder}' is damaged: file '{name}' is not what was written; "
-                "delete the folder and run the same command again"
-            )
+    verify(folder)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
-    with ocp.StandardCheckpointer() as checkpointer:
-        return checkpointer.restore(folder / "tree", shapes)
+    try:
+        with ocp.StandardCheckpointer() as checkpointer:
+            return checkpointer.restore(folder / "tree", shapes)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise DataError(
+            f"checkpoint '{folder}' does not fit this config: {_cause(error)}"
+        ) from error
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    part = file.with_name(file.name + ".part")
-    with part.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(part, file)
+    """Write a file that appears whole or not at all, and lasts."""
+    part = file.with_name(file.name + PART)
+    try:
+        with part.open("w") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(part, file)
+        sync(file.parent)
+    except OSError as error:
+        raise DiskError(f"cannot write '{file}': {_cause(error)}") from error
 
 
-def _checksums(folder: Path) -> dict[str, str]:
-    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.name != MANIFEST)
-    return {
-        str(f.relative_to(folder)): hashlib.blake2b(f.read_bytes(), digest_size=16).hexdigest()
-        for f in files
-    }
+def checksums(folder: Path) -> dict[str, str]:
+    """Return a checksum of every file below a folder but the manifest, by its path there."""
+    found = {}
+    for file in _files(folder):
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16))
+        found[file.relative_to(folder).as_posix()] = digest.hexdigest()
+    return found
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(place: Path) -> None:
+    """Make a file or a folder last through a loss of power."""
+    descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (f for f in sorted(folder.rglob("*")) if f.is_file() and f != folder / MANIFEST)
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    text = json.dumps(manifest, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _damaged(folder: Path, name: str, what: str) -> str:
+    return f"checkpoint '{folder}' is damaged: file '{name}' {what}"
+
+
+def _cause(error: BaseException) -> str:
+    """Return the operating system's words where they are known, else the error's first line."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno:
+            return os.strerror(seen.errno)
+        seen = seen.__cause__ or seen.__context__
+    code = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore's way to say it
+    if code:
+        return os.strerror(int(code[1]))
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -2,11 +2,14 @@
 
 Environments step together; every few steps the agent takes as many updates as the recipe asks.
 After each round of episodes the files and the agent are on disk: a collection that was stopped
-goes on from its last whole round, and ends as if it had never been stopped.
+goes on from its last whole round, and ends as if it had never been stopped. A signal ends it within
+a burst of steps; the round under way is played again.
 """
 
 import functools
+import json
 import os
+import sys
 from pathlib import Path
 
 import jax
@@ -15,7 +18,7 @@ import numpy as np
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
-from zsrl_jax import checkpoint, explore
+from zsrl_jax import checkpoint, explore, lock, saves, signals
 from zsrl_jax.data import Dataset, exorl, load_dataset
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
 from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
@@ -49,9 +52,10 @@ def collect(
             raise ConfigError(f"{field} of the explorer is {config[field]}: expected more than 0")
     folder = Path(out) if out else default_folder(domain, episodes, seed)
     facts = {**config.to_dict(), "seed": seed, "domain": domain}
-    done = _check_folder(folder, facts)
-    if len(exorl.list_episodes(folder / "buffer")) < episodes:
-        _run(folder, facts, episodes, config, done, progress)
+    with signals.caught(), lock.held(folder):
+        _check_folder(folder, facts)
+        if len(exorl.list_episodes(folder / "buffer")) < episodes:
+            _run(folder, facts, episodes, config, progress)
     return load_dataset(folder, "exorl", episodes, progress=progress)
 
 
@@ -60,29 +64,43 @@ def default_folder(domain: str, episodes: int, seed: int) -> Path:
     return Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
 
 
-def _check_folder(folder: Path, facts: dict) -> int:
-    """Make sure that the folder is new or holds this collection; return its episodes done."""
+def _check_folder(folder: Path, facts: dict) -> None:
+    """Make sure that the folder is new or holds this collection."""
     buffer = folder / "buffer"
     buffer.mkdir(parents=True, exist_ok=True)
-    meta = checkpoint.read_meta(folder / "explorer")
-    if meta is None:
+    save = saves.newest(folder / "explorer", whole=False)
+    recipe = save.meta.get("recipe")
+    older = folder / "explorer" / checkpoint.MANIFEST
+    if older.exists():  # of the layout before saves had a folder each: whole ones can be used
+        recipe = json.loads(older.read_text()).get("meta", {}).get("recipe")
+    if recipe is None:
         if exorl.list_episodes(buffer):
-            raise DataError(f"'{buffer}' holds episodes of somebody else: name another folder")
-        return 0
-    changed = [name for name, value in facts.items() if meta["recipe"].get(name) != value]
+            raise DataError(
+                f"'{buffer}' holds episodes of somebody else"
+                + "".join(f" ({line})" for line in save.passed)
+                + ": name another folder"
+            )
+        return
+    changed = [name for name, value in facts.items() if recipe.get(name) != value]
     if changed:
         raise DataError(
             f"'{folder}' holds a collection with another {', '.join(changed)}: "
             "name another folder or delete it"
         )
-    return meta["done"]
 
 
-def _run(folder: Path, facts: dict, episodes: int, config, done: int, progress: bool) -> None:
+def _run(folder: Path, facts: dict, episodes: int, config, progress: bool) -> None:
     """Collect round after round, from the last whole one on disk."""
-    run = _Collection(folder, facts, episodes, config, done)
+    if (folder / "explorer" / checkpoint.MANIFEST).exists():
+        raise DataError(
+            f"'{folder}' is a collection of an older version, which cannot go on: name another "
+            "folder or delete it"
+        )
+    run = _Collection(folder, facts, episodes, config)
+    if run.done and progress:
+        print(f"collect: goes on from episode {run.done} ('{folder}')")
     with tqdm(
-        total=episodes, initial=done, unit="episode", desc="collect", disable=not progress
+        total=episodes, initial=run.done, unit="episode", desc="collect", disable=not progress
     ) as bar:
         while run.done < episodes:
             metrics = run.round()
@@ -95,9 +113,9 @@ def _run(folder: Path, facts: dict, episodes: int, config, done: int, progress: 
 class _Collection:
     """The state of a collection: the agent, everything seen so far, and how many are done."""
 
-    def __init__(self, folder, facts, episodes, config, done):
+    def __init__(self, folder, facts, episodes, config):
         self.folder, self.facts, self.config = folder, facts, config
-        self.episodes, self.done, self.num_envs = episodes, done, config.num_envs
+        self.episodes, self.done, self.num_envs = episodes, 0, config.num_envs
         self.domain, self.seed = DOMAINS[facts["domain"]], facts["seed"]
         spec = Spec(self.domain.obs_dim, self.domain.action_dim)
         self.explorer = explore.make(config, spec)
@@ -106,9 +124,13 @@ class _Collection:
         self.simulator = Simulator(self.domain.name, self.num_envs)
         rounds = -(-episodes // self.num_envs)
         self.store = _empty_store(rounds * self.num_envs, self.domain.episode_length, spec)
-        if done:
-            self._resume()
-        else:
+        save = saves.newest(folder / "explorer")
+        for line in save.passed:
+            print(f"collect: {line}; it is passed over", file=sys.stderr)
+        self.good: list[int] = [save.step] if save.folder else []
+        if save.folder and save.step:
+            self._resume(save)
+        elif not save.folder:
             self._save()
 
     @functools.cached_property
@@ -130,13 +152,13 @@ class _Collection:
         return jax.jit(learn, donate_argnums=0)
 
     def _save(self) -> None:
-        checkpoint.save(
-            self.folder / "explorer", self.state, {"recipe": self.facts, "done": self.done}
-        )
+        meta = {"recipe": self.facts}
+        self.good = saves.write(self.folder / "explorer", self.done, self.state, meta, self.good)
 
-    def _resume(self) -> None:
+    def _resume(self, save: saves.Save) -> None:
         """Take up the agent and all that it has seen."""
-        self.state = checkpoint.restore(self.folder / "explorer", self.state)
+        assert save.folder is not None
+        self.state, self.done = checkpoint.restore(save.folder, self.state), save.step
         past = load_dataset(self.folder, "exorl", self.done, progress=False)
         if past.num_episodes < self.done:
             raise DataError(
@@ -160,6 +182,7 @@ class _Collection:
         metrics: dict[str, jax.Array] = {}
         debt = 0.0
         for start in range(0, steps, BURST):
+            signals.check()
             for step in range(start, min(start + BURST, steps)):
                 action.append(self._act(key, step, obs[-1]))
                 obs.append(self.simulator.step(action[-1]))

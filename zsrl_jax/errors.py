@@ -25,6 +25,18 @@ class DamageError(DataError):
         self.path, self.key, self.expected, self.found = str(path), key, expected, found
 
 
+class DiskError(ZsrlError):
+    """A file could not be written: the disk is full, over quota or read-only."""
+
+
+class LockedError(ZsrlError):
+    """Another process works in the folder."""
+
+
+class DivergedError(ZsrlError):
+    """No seed of a run has finite numbers any more."""
+
+
 class TaskError(ZsrlError):
     """A domain, task, encoder or sampler of that name does not exist."""
 

@@ -6,13 +6,14 @@ differences between policies. The random policy (uniform actions) plays the same
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
+from zsrl_jax import signals
 from zsrl_jax.agent import Agent, Prompt
 from zsrl_jax.envs import DOMAINS, External, Simulator, play, relabel
 from zsrl_jax.errors import DataError, TaskError, unknown
@@ -37,6 +38,9 @@ class Scores:
 
     def __str__(self) -> str:
         """Draw the table: a row a task, then the mean."""
+        played = np.isfinite(self.returns).all(axis=(1, 2))
+        if not played.all() and played.any():
+            return f"{self._of(played)}\nleft out: {int((~played).sum())} failed seed(s)"
         seeds, _, episodes = self.returns.shape
         head = f"{self.domain:<16}{'score':>8}{'± seeds':>10}{'± episodes':>12}{'random':>9}"
         head += f"{'± episodes':>12}{'R²':>7}"
@@ -48,6 +52,17 @@ class Scores:
         rows.append(f"{seeds} seed(s) x {episodes} episodes; R² of the reward regression")
         rows += [f"diverged: {place}" for place in self.blown]
         return "\n".join(rows)
+
+    def without(self, places: Iterable[int]) -> "Scores":
+        """Return the scores with nan for some seeds: their policies are no result."""
+        returns = self.returns.copy()
+        returns[list(places)] = np.nan
+        return dataclasses.replace(self, returns=returns)
+
+    def _of(self, seeds: np.ndarray) -> "Scores":
+        """Return the scores of some seeds alone."""
+        names = ("returns", "r2", "ridge", "cosine")
+        return dataclasses.replace(self, **{name: getattr(self, name)[seeds] for name in names})
 
 
 def _row(name: str, returns: np.ndarray, random: np.ndarray, r2: float | None) -> str:
@@ -69,12 +84,14 @@ def evaluate(
     *,
     environment: Callable | None = None,
     reward: Callable | None = None,
+    timeout: float = 60.0,
 ) -> Scores:
     """Score an agent (or the run in a folder) on tasks it was never trained for.
 
     `tasks` are names, or names with their z[seed, d]. `environment` is a factory of dm_env or
     Gymnasium environments, stepped in processes instead of our simulator; the score is then its
-    own reward, or `reward`, a function of the observations reached [N, O] -> [N].
+    own reward, or `reward`, a function of the observations reached [N, O] -> [N]; one that takes
+    more than `timeout` seconds for a step is ended, with an error.
     """
     agent = load(agent) if isinstance(agent, str | os.PathLike) else agent
     if episodes < 1:
@@ -88,7 +105,7 @@ def evaluate(
     if environment is None:
         returns, random, blown = _simulate(game)
     else:
-        returns, random, blown = _play(game, environment, reward)
+        returns, random, blown = _play(game, environment, reward, timeout)
     places = tuple(f"seed {s}, {names[t]}, episode {e}" for s, t, e in np.argwhere(blown))
     r2, ridge, cosine = (
         np.stack([getattr(prompt, name) for prompt in prompts], axis=1)
@@ -175,6 +192,7 @@ def _simulate(game: _Game) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     physics: list[np.ndarray] = []
     steps = tqdm(range(domain.episode_length), "evaluate", unit="step", disable=not game.progress)
     for step in steps:
+        signals.check()
         obs = simulator.step(act(obs))
         physics.append(simulator.physics())
         if len(physics) == CHUNK or step + 1 == domain.episode_length:
@@ -186,9 +204,11 @@ def _simulate(game: _Game) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return returns, random, game.split(simulator.blown())[0]
 
 
-def _play(game: _Game, environment, reward) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _play(
+    game: _Game, environment, reward, timeout: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Play all lanes in a foreign environment, with its own reward or the user's."""
-    with External(environment, game.lanes, reward=reward) as env:
+    with External(environment, game.lanes, reward=reward, timeout=timeout) as env:
         if (env.obs_dim, env.action_dim) != game.agent.spec:
             raise DataError(
                 f"the environment has obs {env.obs_dim} and action {env.action_dim}: expected "

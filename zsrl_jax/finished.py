@@ -12,7 +12,8 @@ from ml_collections import ConfigDict
 from zsrl_jax import checkpoint
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Normalizer
-from zsrl_jax.errors import DataError
+from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.errors import DataError, unknown
 from zsrl_jax.oracle import Oracle, OracleParams
 from zsrl_jax.types import Spec
 
@@ -42,15 +43,35 @@ def load(workdir: str | os.PathLike) -> Any:
         raise DataError(
             f"run folder '{workdir}' has no finished agent: run the same command again to finish it"
         )
+    try:
+        return _read(workdir, meta)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"the agent in '{workdir}' is described as none of ours is "
+            f"({type(error).__name__}: {error}): it is damaged, or of another version"
+        ) from error
+
+
+def _read(workdir: Path, meta: dict[str, Any]) -> Any:
+    """Build an agent from its description: names and numbers, checked, never run."""
     is_leaf = lambda x: isinstance(x, list) and len(x) == 2 and isinstance(x[1], str)  # noqa: E731
-    like = jax.tree.map(lambda leaf: np.zeros(leaf[0], leaf[1]), meta["tree"], is_leaf=is_leaf)
-    tree = checkpoint.restore(workdir / "agent", like)
-    tree["normalizer"] = Normalizer(**tree["normalizer"])
+    like = jax.tree.map(lambda leaf: _shape(*leaf), meta["tree"], is_leaf=is_leaf)
     kinds: tuple[Any, Any] = (Agent, AgentParams)
     made, holder = (Oracle, OracleParams) if "oracle" in meta["config"] else kinds
-    params = holder(**{name: tree.get(name) for name in holder._fields})
     config = ConfigDict(meta["config"]).lock()
+    if made is Agent and (name := config.encoder.name) not in ENCODERS:
+        raise ValueError(unknown("encoder", str(name), ENCODERS))
+    tree = checkpoint.restore(workdir / "agent", like)
+    tree["normalizer"] = Normalizer(**tree["normalizer"])
+    params = holder(**{name: tree.get(name) for name in holder._fields})
     return made(config, Spec(*meta["spec"]), meta["domain"], params, workdir)
+
+
+def _shape(shape: list[int], dtype: str) -> jax.ShapeDtypeStruct:
+    """Return what an array on disk must be: numbers, of a size."""
+    if np.dtype(dtype).kind not in "biuf" or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"an array of {dtype} and shape {shape}")
+    return jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
 
 
 def _plain(tree: Any) -> Any:

@@ -73,3 +73,12 @@ def stage_keys(keys: Key[Array, " seed"], stage: int) -> Key[Array, " seed"]:
 def take_seed(tree: Any, index: int) -> Any:
     """Return one seed's part of a tree."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def pick_seed(tree: Any, axes: Any, index: int) -> Any:
+    """Return one seed's part of a tree, shared parts as they are: `axes` as in `over_seeds`."""
+
+    def pick(axis, part):
+        return part if axis is None else take_seed(part, index)
+
+    return jax.tree.map(pick, axes, tree, is_leaf=lambda axis: axis is None)

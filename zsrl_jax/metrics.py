@@ -1,71 +1,124 @@
-"""What a run tells while it works: JSON lines, TensorBoard, and a progress bar for each stage."""
+"""What a run tells while it works: JSON lines, TensorBoard, and a progress bar for each stage.
+
+`metrics.jsonl` is the record. Every save of a stage knows how long the file was; a run that goes on
+from a save first cuts the file there, so that steps stay unique and increasing. TensorBoard's
+files are a view of it, made anew at that moment.
+"""
 
 import contextlib
 import json
+import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tensorboardX import SummaryWriter
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event
+from tensorboardX.summary import scalar
 from tqdm import tqdm
+
+from zsrl_jax.errors import DiskError
+
+FILE = "metrics.jsonl"
 
 
 class Log:
     """Append metrics to `metrics.jsonl` and TensorBoard; values are lists over seeds."""
 
     def __init__(self, workdir: Path):
-        workdir.mkdir(parents=True, exist_ok=True)
-        self._path = workdir / "metrics.jsonl"
-        self._file = self._path.open("a")
-        self._board = SummaryWriter(str(workdir / "tensorboard"))
+        self._path, self._folder = workdir / FILE, workdir / "tensorboard"
+        self._file: Any = None
+        self._board: Any = None
+        self._kept = 0  # bytes of an earlier run that the state of this one stands behind
         self._start = time.monotonic()
+
+    def go_on_from(self, position: int) -> None:
+        """Keep this many bytes of what an earlier run wrote; the rest goes at the first line."""
+        self._kept = position
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
         """Write one line: the step and every metric by seed."""
-        line = {"step": step, "seconds": round(time.monotonic() - self._start, 3)}
+        line: dict[str, Any] = {"step": step, "seconds": round(time.monotonic() - self._start, 3)}
         line |= {name: _by_seed(value) for name, value in metrics.items()}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        for name, value in metrics.items():
-            self._board.add_scalar(name, float(np.mean(value)), step)
+        try:
+            if self._file is None:
+                self._open()
+            self._file.write(json.dumps(line).encode() + b"\n")  # unbuffered: one write a line
+            self._show(line)
+        except OSError as error:
+            raise DiskError(
+                f"cannot write '{self._path}': {os.strerror(error.errno or 0)}; the last "
+                "checkpoint is intact: when the disk takes files again, the same command goes on"
+            ) from error
 
     def report(self, step: int, metrics: dict[str, Any]) -> None:
-        """Write one line unless the file has it: what a finished stage tells again is told once."""
-        new = {"step": step, **{name: _by_seed(value) for name, value in metrics.items()}}
-        lines = self._keep(lambda line: True)
-        if not any(all(line.get(n) == value for n, value in new.items()) for line in lines):
-            self.write(step, metrics)
+        """Write one line unless it is the next in the file: a finished stage tells it once."""
+        if self._file is None and self._path.exists():
+            text, end, _ = self._path.read_bytes()[self._kept :].partition(b"\n")
+            told = parse(text + end)
+            if (
+                told
+                and told[0].keys() - {"seconds"} == {"step", *metrics}
+                and told[0]["step"] == step
+            ):
+                self._kept += len(text) + 1
+                return
+        self.write(step, metrics)
 
-    def forget(self, stage: str, done: int) -> None:
-        """Drop a stage's lines after update `done`."""
-        stages = {stage, "evaluate"} if stage == "policy" else {stage}
-
-        def before(line):
-            names = {name.split("/")[0] for name in line if "/" in name}
-            return not (names & stages and line["step"] > done)
-
-        self._keep(before)
-
-    def _keep(self, wanted: Callable[[dict], bool]) -> list[dict]:
-        """Drop the lines that are not wanted, and a last line cut off by a kill."""
-        self._file.close()
-        kept = []
-        for text in self._path.read_text().splitlines():
-            with contextlib.suppress(ValueError):
-                if wanted(line := json.loads(text)):
-                    kept.append((text + "\n", line))
-        part = self._path.with_suffix(".part")
-        part.write_text("".join(text for text, _ in kept))
-        part.replace(self._path)
-        self._file = self._path.open("a")
-        return [line for _, line in kept]
+    def position(self) -> int:
+        """Return how long the file is, once all of it is on the disk."""
+        if self._file is None:
+            return self._kept
+        os.fsync(self._file.fileno())
+        return self._file.tell()
 
     def close(self) -> None:
-        """Finish both files."""
-        self._file.close()
-        self._board.close()
+        """Finish both files; every line was flushed as it was written."""
+        for file in (self._file, self._board):
+            if file is not None:
+                with contextlib.suppress(OSError):  # a full disk was told when the line was written
+                    file.close()
+
+    def _open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        kept = self._path.read_bytes()[: self._kept] if self._path.exists() else b""
+        kept = kept[: kept.rfind(b"\n") + 1]
+        if len(kept) < self._kept:
+            print(f"metrics: '{self._path}' is shorter than when it was saved: lines are lost")
+        self._file = self._path.open("ab", buffering=0)
+        self._file.truncate(len(kept))
+        self._file.seek(0, os.SEEK_END)
+        for old in self._folder.glob("events.*"):
+            old.unlink()
+        self._board = EventsWriter(str(self._folder / "events"))
+        for line in parse(kept):
+            self._show(line)
+
+    def _show(self, line: dict[str, Any]) -> None:
+        """Put the mean over seeds of a line's metrics into TensorBoard's file."""
+        for name, value in line.items():
+            if "/" in name and np.isfinite(mean := _mean(value)):
+                event = Event(wall_time=time.time(), step=line["step"], summary=scalar(name, mean))
+                self._board.write_event(event)
+        self._board.flush()
+
+
+def parse(text: bytes) -> list[dict[str, Any]]:
+    """Return the whole lines of a metrics file; one cut off by a kill is left out."""
+    found = []
+    for line in text.split(b"\n")[:-1]:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def read(workdir: str | os.PathLike) -> list[dict[str, Any]]:
+    """Return the metrics of a run, finished or not: a dict a line."""
+    path = Path(workdir) / FILE
+    return parse(path.read_bytes()) if path.exists() else []
 
 
 def _by_seed(value: Any) -> list[float | str]:
@@ -77,6 +130,13 @@ def _finite(value: float) -> float | str:
     return float(f"{value:.6g}") if np.isfinite(value) else str(value)
 
 
+def _mean(values: Any) -> float:
+    """Return the mean over the seeds that are finite, or nan."""
+    seen = np.asarray(values, np.float64)
+    seen = seen[np.isfinite(seen)]
+    return float(seen.mean()) if seen.size else float("nan")
+
+
 def progress(stage: str, total: int, done: int, quiet: bool, unit: str = "update") -> tqdm:
     """Open a stage's bar: updates a second, time left, last metrics."""
     return tqdm(total=total, initial=done, desc=f"{stage:<8}", unit=unit, disable=quiet,
@@ -85,5 +145,5 @@ def progress(stage: str, total: int, done: int, quiet: bool, unit: str = "update
 
 def show(bar: tqdm, metrics: dict[str, Any], names: tuple[str, ...]) -> None:
     """Put the mean over seeds of a few metrics behind the bar."""
-    shown = {n.split("/")[-1]: f"{np.mean(metrics[n]):.3g}" for n in names if n in metrics}
+    shown = {n.split("/")[-1]: f"{_mean(metrics[n]):.3g}" for n in names if n in metrics}
     bar.set_postfix(shown, refresh=False)

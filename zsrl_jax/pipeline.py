@@ -1,12 +1,11 @@
 """The whole method, stage by stage: data, encoder, tasks, policy -> an agent.
 
-Each stage leaves a checkpoint in the run folder; the same command again goes on where the last
-one stopped, and another config starts the stages that it changes anew.
+Each stage leaves saves in the run folder; the same command again goes on where the last one
+stopped, and another config is refused there, unless by force.
 """
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, finished, infer, metrics, oracle, programs, td3
+from zsrl_jax import (
+    checkpoint,
+    finished,
+    infer,
+    lock,
+    metrics,
+    oracle,
+    programs,
+    resume,
+    signals,
+    td3,
+)
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
+from zsrl_jax.divergence import nan_seeds
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError
@@ -26,7 +37,7 @@ from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
 from zsrl_jax.oracle import Oracle, OracleData, OracleParams
 from zsrl_jax.settings import OTHER, check
 from zsrl_jax.source import open_data
-from zsrl_jax.stage import Run, cell_name, is_own, learn
+from zsrl_jax.stage import Run, Work, cell_name, is_own, learn
 from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks, centre_of
 from zsrl_jax.types import Encoder, LearnerState, Store
 
@@ -40,8 +51,12 @@ def train(
     dataset: Dataset | None = None,
     workdir: str | os.PathLike | None = None,
     quiet: bool = False,
+    force: bool = False,
 ) -> Any:
-    """Train an Agent (or an Oracle) from a config: every stage that is not on disk already."""
+    """Train an Agent (or an Oracle) from a config: every stage that is not on disk already.
+
+    A run folder of other settings is refused; `force` goes on from its saves all the same.
+    """
     check(config)
     programs.keep()
     dataset = open_data(config, quiet) if dataset is None else dataset
@@ -51,15 +66,17 @@ def train(
         oracle.need_physics(dataset)
     workdir = Path(workdir or Path("runs") / cell_name(config))
     keys = seed_keys(config.seed, config.seeds)
-    run = Run(config, workdir, metrics.Log(workdir), keys, {}, dataset.fingerprint(), quiet)
+    run = Run(config, workdir, metrics.Log(workdir), keys, {}, dataset.fingerprint(), quiet, {})
     kind = _train_oracle if "oracle" in config else _train_own if is_own(config) else _train
-    try:
-        agent = kind(run, dataset)
+    with signals.caught(), lock.held(workdir):
+        resume.check(run, force)
+        try:
+            agent = kind(run, dataset)
+        finally:
+            run.log.close()
         finished.save(agent, workdir)
-        return agent
-    finally:
-        run.log.close()
         checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
+    return agent
 
 
 def _train(run: Run, dataset: Dataset) -> Agent:
@@ -166,7 +183,7 @@ def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.P
 
 def _fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, Any]:
     """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
-    section, folder = run.config.tasks, run.workdir / "tasks"
+    section = run.config.tasks
     sampler = SAMPLERS[section.sampler]
 
     def one(key_pool, key_fit, data):
@@ -176,20 +193,21 @@ def _fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, A
 
     fit = over_seeds(one, (0, 0, DATA_AXES))
     args = stage_keys(run.keys, 11), stage_keys(run.keys, 12), data
-    meta = checkpoint.read_meta(folder) or {}
-    if meta.get("identity") == run.identity("tasks"):
-        run.seconds["tasks"] = meta["seconds"]
-        return checkpoint.restore(folder, jax.eval_shape(fit, *args))
-    start = time.monotonic()
-    with metrics.progress("tasks", 1, 0, run.quiet, unit="fit") as bar:
-        fitted = jax.block_until_ready(fit(*args))
-        bar.update()
-    run.seconds["tasks"] = round(time.monotonic() - start, 1)
-    facts = {"identity": run.identity("tasks"), "seconds": run.seconds["tasks"]}
-    checkpoint.save(folder, fitted, facts)
-    if hasattr(fitted[0], "trace"):
-        run.log.write(0, {"tasks/log_likelihood": fitted[0].trace.log_likelihood[:, -1]})
-    return fitted
+    work = Work(run, "tasks", jax.eval_shape(fit, *args), unit="fit")
+    with metrics.progress("tasks", 1, work.done, run.quiet, unit="fit") as bar:
+        if not work.done:
+            run.forget_after("tasks")
+            work.state, work.done = jax.block_until_ready(fit(*args)), 1
+            for place, quantity in nan_seeds(work.state).items():
+                run.fail(place, "tasks", 1, quantity, 0)
+            if hasattr(work.state[0], "trace"):
+                last = work.state[0].trace.log_likelihood[:, -1]
+                run.log.write(0, {"tasks/log_likelihood": last})
+            work.save()
+            bar.update()
+    signals.check()
+    run.seconds["tasks"] = work.seconds()
+    return work.state
 
 
 def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:

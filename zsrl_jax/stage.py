@@ -1,13 +1,10 @@
-"""One stage of training: its updates in chunks, from its last checkpoint, with bar, log and saves.
+"""One stage of training: its updates in chunks, from its newest good save, with bar, log and saves.
 
-A checkpoint carries a checksum of all that decided it (the data, the config of this stage and of
-those before it, the seeds). A stage whose checksum is the same goes on from there; any other
-starts anew.
+A save carries the facts that decided it (`facts`). A run whose facts are the same goes on from
+there and ends as if it had never stopped; another was refused before (`resume`).
 """
 
-import hashlib
-import json
-import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +12,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, metrics
+from zsrl_jax import checkpoint, metrics, saves, signals
+from zsrl_jax.divergence import Failure, guard, locate
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.loop import make_loop, over_seeds, stage_keys
+from zsrl_jax.errors import DivergedError
+from zsrl_jax.facts import STAGES, facts
+from zsrl_jax.loop import make_loop, over_seeds, pick_seed, stage_keys
 from zsrl_jax.types import Encoder, LearnerState, Policy
 
-FORMAT = 1  # raised when the mathematics of a stage changes: older checkpoints start anew
-STAGES = ("data", "encoder", "tasks", "policy")
 SHOWN = {
     "encoder": ("encoder/loss", "encoder/effective_rank"),
     "policy": ("policy/critic_loss", "policy/q", "policy/saturated"),
@@ -55,23 +54,71 @@ class Run(NamedTuple):
     seconds: dict[str, float]
     fingerprint: str  # of the data
     quiet: bool  # no bars
+    failed: dict[int, Failure]  # by place of the seed in the run
 
-    def start(self, stage: str, done: int) -> None:
-        """Forget what an earlier run left behind this point: its agent, scores and metrics."""
-        if done < self.config[stage].updates:
-            shutil.rmtree(self.workdir / "agent", ignore_errors=True)
-            (self.workdir / "results.json").unlink(missing_ok=True)
-            self.log.forget(stage, done)
+    def facts(self, stage: str) -> dict[str, Any]:
+        """Return all that decides a stage's result."""
+        return facts(self.config, stage, self.fingerprint)
 
-    def identity(self, stage: str) -> str:
-        """Return a checksum of all that decides a stage's result."""
-        sections = STAGES[1 : STAGES.index(stage) + 1]
-        facts = {n: self.config[n].to_dict() for n in (*sections, "oracle") if n in self.config}
-        facts |= {"seeds": [self.config.seed, self.config.seeds], "data": self.fingerprint}
-        facts["normalize"] = [self.config.data.normalize, self.config.data.clip]
-        facts["format"] = FORMAT
-        text = json.dumps(facts, sort_keys=True, default=str)
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    def fail(self, place: int, stage: str, step: int, quantity: str, kept: int) -> None:
+        """Give up a seed, and say so: where it stopped being finite, and what is kept of it."""
+        if place not in self.failed:
+            lanes = len(self.keys) // self.config.seeds  # an oracle has one for each task
+            told = f"{quantity} of task {place % lanes}" if lanes > 1 else quantity
+            failure = Failure(self.config.seed + place // lanes, stage, step, told, kept)
+            self.failed[place] = failure
+            print(f"\n{failure}", file=sys.stderr)
+
+    def all_failed(self) -> bool:
+        """Tell whether no seed is left."""
+        return len(self.failed) == len(self.keys)
+
+    def forget_after(self, stage: str) -> None:
+        """Delete what an earlier run built on a stage that now has work to do."""
+        for name in (*STAGES[STAGES.index(stage) + 1 :], "agent", "results.json"):
+            checkpoint.discard(self.workdir / name)
+
+
+class Work:
+    """Where a stage stands: its state, the updates done, and the saves known to be good."""
+
+    def __init__(self, run: Run, stage: str, like: Any, unit: str = "update"):
+        self.run, self.stage, self.state, self.start = run, stage, like, time.monotonic()
+        self.done, self.saved, self.found, self.spent, self.pending = 0, 0, 0, 0.0, False
+        self.good: list[int] = []
+        self.forced: list[dict[str, Any]] = []  # what was taken over from other settings
+        save = saves.newest(run.workdir / stage)
+        for line in save.passed:
+            print(f"{stage}: {line}; it is passed over", file=sys.stderr)
+        if save.folder is None:
+            return
+        self.state = checkpoint.restore(save.folder, like)
+        self.done = self.saved = self.found = save.step
+        self.good, self.spent = [save.step], save.meta["seconds"]
+        self.pending, self.forced = save.meta["pending"], save.meta["forced"]
+        run.log.go_on_from(save.meta["metrics"])
+        run.failed.update({int(i): Failure(**f) for i, f in save.meta["failed"].items()})
+        if not run.quiet:
+            print(f"{stage}: goes on from {unit} {save.step} ('{save.folder}')")
+
+    def save(self) -> None:
+        """Save the state, with all that a run needs to go on from it."""
+        meta = {
+            "facts": self.run.facts(self.stage),
+            "seconds": self.seconds(),
+            "metrics": self.run.log.position(),
+            "failed": {str(i): f._asdict() for i, f in self.run.failed.items()},
+            "pending": self.pending,
+            "forced": self.forced,
+        }
+        folder = self.run.workdir / self.stage
+        self.good = saves.write(folder, self.done, self.state, meta, self.good)
+        self.saved = self.done
+
+    def seconds(self) -> float:
+        """Return the time spent on this stage, by earlier runs too."""
+        worked = self.done > self.found
+        return round(self.spent + (time.monotonic() - self.start if worked else 0.0), 1)
 
 
 def learn(
@@ -84,38 +131,70 @@ def learn(
 ) -> LearnerState:
     """Take a stage to its last update, for all seeds, and return its state."""
     config, total = run.config, run.config[stage].updates
-    folder, start = run.workdir / stage, time.monotonic()
     key_init, key_loop = (stage_keys(run.keys, 2 * STAGES.index(stage) + i) for i in range(2))
-    state = over_seeds(learner.init, (0,))(key_init)
-    meta, done, before = checkpoint.read_meta(folder), 0, 0.0
-    if meta and meta["identity"] == run.identity(stage):
-        state, done, before = checkpoint.restore(folder, state), meta["step"], meta["seconds"]
-    elif meta:
-        print(f"{stage}: '{folder}' is of another config, data or version; starting anew")
-    run.start(stage, done)
-    saved, programs = done, {}
+    work = Work(run, stage, over_seeds(learner.init, (0,))(key_init))
+    advance = _make_advance(learner, data, data_axes, key_loop)
+    if work.done < total:
+        run.forget_after(stage)
+    refuse_if_all_failed(run)
 
-    def save():
-        spent = before + time.monotonic() - start
-        facts = {"identity": run.identity(stage), "step": done, "seconds": round(spent, 1)}
-        checkpoint.save(folder, state, facts)
-
-    with metrics.progress(stage, total, done, run.quiet) as bar:
-        while done < total:
-            length = min(config.log_every, total - done)
-            if length not in programs:
-                loop = make_loop(learner.sample, learner.update, length)
-                programs[length] = over_seeds(loop, (0, 0, data_axes, None), donate=(0,))
-            state, values = programs[length](state, key_loop, data, jnp.asarray(done))
-            values = jax.device_get(values)
-            done += length
-            run.log.write(done, values)
-            metrics.show(bar, values, SHOWN[stage])
-            bar.update(length)
+    def after_chunk() -> None:
+        """Do what belongs to a chunk; a signal leaves it to the run that goes on from here."""
+        work.pending = on_chunk is not None
+        try:
+            signals.check()
             if on_chunk is not None:
-                on_chunk(state, done)
-            if done - saved >= config.checkpoint_every or done == total:
-                save()
-                saved = done
-    run.seconds[stage] = round(before + time.monotonic() - start, 1)
-    return state
+                on_chunk(work.state, work.done)
+        except signals.Stopped:
+            work.save()
+            raise
+        work.pending = False
+        due = work.done - work.saved >= config.checkpoint_every or work.done >= total
+        if due or run.all_failed():
+            work.save()
+
+    with metrics.progress(stage, total, work.done, run.quiet) as bar:
+        if work.pending:
+            after_chunk()
+        while work.done < total:
+            length = min(config.log_every - work.done % config.log_every, total - work.done)
+            values = advance(work, length)
+            run.log.write(work.done, values)
+            metrics.show(bar, values, SHOWN.get(stage, ()))
+            bar.update(length)
+            after_chunk()
+            refuse_if_all_failed(run)
+    run.seconds[stage] = work.seconds()
+    return work.state
+
+
+def _make_advance(learner: Encoder | Policy, data: Any, data_axes: Any, keys: jax.Array):
+    """Make advance(work, length) -> metrics: one chunk, compiled once for each length."""
+    programs: dict[int, Callable] = {}
+
+    def advance(work: Work, length: int) -> dict[str, np.ndarray]:
+        if length not in programs:
+            loop = guard(make_loop(learner.sample, learner.update, length))
+            programs[length] = over_seeds(loop, (0, 0, data_axes, None, 0), donate=(0,))
+        failed, start = work.run.failed, work.done
+        alive = np.array([i not in failed for i in range(len(keys))])
+        args = keys, data, jnp.asarray(start), jnp.asarray(alive)
+        work.state, values, good = programs[length](work.state, *args)
+        values, good = jax.device_get((values, good))
+        work.done += length
+        for place in np.flatnonzero(alive & ~good).tolist():
+            mine = (pick_seed(work.state, 0, place), keys[place], pick_seed(data, data_axes, place))
+            step, quantity = locate(learner, *mine, range(start, work.done))
+            work.run.fail(place, work.stage, step, quantity, start)
+        return values
+
+    return advance
+
+
+def refuse_if_all_failed(run: Run) -> None:
+    """Stop where no seed is left to train."""
+    if run.all_failed():
+        told = "; ".join(str(failure) for failure in run.failed.values())
+        raise DivergedError(
+            f"{told}; no seed is left: try a lower learning rate, in another --workdir"
+        )

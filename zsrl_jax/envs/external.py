@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from zsrl_jax import signals
 from zsrl_jax.envs.adapter import Factory
 from zsrl_jax.envs.lanes import Local, Remote
 from zsrl_jax.errors import DataError, ZsrlError
@@ -25,6 +26,7 @@ class External:
 
     reward: your own reward, a function of the observations reached [N, O] -> [N]; without it the
     environment's own. Once an episode has ended its lane stands still and earns nothing.
+    timeout: seconds that the processes have for a step or a reset.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class External:
         num_envs: int,
         num_processes: int | None = None,
         reward: Rewarder | None = None,
+        timeout: float = 60.0,
     ):
         self.num_envs, self._rewarder = num_envs, reward
         wanted = (os.cpu_count() or 1) if num_processes is None else num_processes
@@ -40,7 +43,7 @@ class External:
         if wanted == 0:
             self._workers: list[Any] = [Local(factory, num_envs)]
         else:
-            self._workers = [Remote(factory, len(lanes)) for lanes in self._lanes]
+            self._workers = [Remote(factory, len(lanes), timeout) for lanes in self._lanes]
         try:
             self.obs_dim, self.action_dim = self._gather([("sizes", None)] * len(self._workers))[0]
         except ZsrlError:
@@ -116,6 +119,7 @@ def play(
     """Play an episode from each seed with act(obs [N, O]) -> action [N, A]; return returns [N]."""
     obs, returns = env.reset(seeds), np.zeros(env.num_envs)
     for _ in tqdm(range(max_steps), "evaluate", unit="step", disable=not progress):
+        signals.check()
         obs = env.step(np.asarray(act(obs)))
         returns += env.reward()
         if env.ended().all():

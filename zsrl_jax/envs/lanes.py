@@ -2,7 +2,7 @@
 
 import contextlib
 import multiprocessing
-import pickle
+import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 
 from zsrl_jax.envs.adapter import Adapter, Factory, adapt
 from zsrl_jax.errors import DataError, ZsrlError
+
+START = 60.0  # seconds that a process has on top for its first answer: it imports and builds
 
 
 class Local:
@@ -52,7 +54,8 @@ class Local:
 class Remote:
     """Some environments in a process of their own."""
 
-    def __init__(self, factory: Factory, count: int):
+    def __init__(self, factory: Factory, count: int, timeout: float = 60.0):
+        self._timeout, self._patience = timeout, timeout + START
         # spawned, not forked: a fork of a process with JAX's threads can hang
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
@@ -63,7 +66,7 @@ class Remote:
     def _begin(self, factory: Factory) -> None:
         try:
             self._process.start()
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+        except Exception as error:  # there are several ways not to be sent
             raise DataError(
                 f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
                 "module, or num_processes=0"
@@ -76,6 +79,13 @@ class Remote:
 
     def receive(self) -> Any:
         """Return the answer of the last call."""
+        if not self._pipe.poll(self._patience):
+            self._process.kill()
+            raise ZsrlError(
+                f"an environment hangs: no answer after {self._patience:g} s; where its steps "
+                "take that long, give a larger timeout"
+            )
+        self._patience = self._timeout
         try:
             worked, answer = self._pipe.recv()
         except (EOFError, ConnectionError):
@@ -94,6 +104,7 @@ class Remote:
 
 def _serve(pipe: Connection, factory: Factory, count: int) -> None:
     """Answer calls until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
     local: Local | None = None
     while True:
         try:

@@ -1,0 +1,50 @@
+"""SIGTERM, SIGINT and SIGUSR1 (SLURM's warning) mean: save at the next chunk, then leave.
+
+The handler only takes a note; work asks for it where stopping is safe. A second signal adds nothing
+to the note, so it cannot cut a save short (and SIGKILL may: a save appears whole or not at all).
+"""
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+
+CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_noted: list[int] = []
+_active: list[bool] = []
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked to stop, and what was worth keeping is on disk."""
+
+
+@contextlib.contextmanager
+def caught() -> Iterator[None]:
+    """Take note of signals inside the block; outside of the main thread they stay as they are."""
+    if _active or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _note) for number in CAUGHT}
+    _active.append(True)
+    try:
+        yield
+    finally:
+        _active.clear()
+        _noted.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check() -> None:
+    """Raise Stopped if a signal has come."""
+    if _noted:
+        raise Stopped(signal.Signals(_noted[0]).name)
+
+
+def _note(number: int, _frame: object) -> None:
+    first = not _noted
+    _noted.append(number)
+    if first:
+        name = signal.Signals(number).name
+        sys.stderr.write(f"\n{name}: stopping at the next chunk\n")
