@@ -1,4 +1,4 @@
-"""The command itself under real faults: `make test-faults`, and two kills within `make test`."""
+"""The command itself under real faults: `make test-faults`."""
 
 import contextlib
 import json
@@ -36,6 +36,7 @@ def ground(tmp_path_factory):
     return folder
 
 
+@pytest.mark.faults
 def test_killed_and_killed_inside_a_save_ends_the_same(ground):
     records = kills.drive(ground, kills=2, inside=1, chains=1)
     assert len(records) == 2 and not any(record["different"] for record in records)
