@@ -26,9 +26,35 @@ def test_critic_loss_by_hand():
 
 def test_actor_loss_by_hand():
     q = jnp.array([[1.0, 4.0], [2.0, -3.0]])  # min: 1, -3; mean |q|: 2.5
-    action, data = jnp.zeros((2, 2)), jnp.array([[1.0, 2.0], [3.0, 4.0]])
-    assert td3.actor_loss(q, action, data, 0.0) == 1.0
-    assert td3.actor_loss(q, action, data, 0.2) == pytest.approx(1.0 / 2.5 + 0.2 * 30 / 4)
+    assert td3.actor_loss(q, jnp.array(7.5), 0.0) == 1.0
+    assert td3.actor_loss(q, jnp.array(7.5), 0.2) == pytest.approx(1.0 / 2.5 + 0.2 * 7.5)
+
+
+def test_successor_loss_by_hand():
+    psi = jnp.array([[[1.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [3.0, 4.0]]])
+    target = jnp.zeros((2, 2))
+    assert td3.successor_loss(psi, target) == (5 + 0) / 2 + (0 + 25) / 2
+
+
+def test_the_successor_target_times_z_is_the_target():
+    keys = jax.random.split(jax.random.key(0), 4)
+    phi, z = (jax.random.normal(key, (5, 3)) for key in keys[:2])
+    next_psi = jax.random.normal(keys[2], (2, 5, 3))
+    discount = jax.random.uniform(keys[3], (5,))
+    next_q = td3.q_value(next_psi, z, "successor")
+    target = td3.successor_target(phi, discount, next_psi, next_q)
+    y = td3.td_target(jnp.sum(phi * z, axis=-1), discount, next_q)
+    np.testing.assert_allclose(jnp.sum(target * z, axis=-1), y, rtol=1e-5)
+
+
+def test_no_gradient_into_the_successor_target():
+    def loss(phi, next_psi):
+        next_q = jnp.sum(next_psi, axis=-1)
+        target = td3.successor_target(phi, jnp.ones(2), next_psi, next_q)
+        return td3.successor_loss(jnp.ones((2, 2, 3)), target)
+
+    for gradient in jax.grad(loss, argnums=(0, 1))(jnp.zeros((2, 3)), jnp.zeros((2, 2, 3))):
+        assert not np.any(gradient)
 
 
 def test_heads():

@@ -1,20 +1,4 @@
-"""Task-conditioned offline TD3 on the rewards of a frozen encoder.
-
-    reward   R_z(s') = (phi(s') - m).z        m = mean feature, or 0 (`center_reward`)
-    target   y = R_z(s') + gamma min_k Qbar_k(s', a', z),   a' = clip(pi(s', z) + clip(noise))
-    critic   sum_k mean (Q_k(s, a, z) - y)^2,               Q_k = psi_k(s, a, z).z
-    actor    -mean min_k Q_k(s, pi(s, z), z)
-
-A batch holds `num_tasks` task vectors with `per_task` transitions each. Without tasks (a z of width
-0) the same steps train on one reward: that of the oracle, or of the explorer.
-
-Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
-changes no optimal policy but takes the large constant that phi carries out of Q (false = the
-paper's letter). `behaviour` > 0 adds `behaviour` mean (pi(s, z) - a)^2, with Q scaled by its mean
-absolute value (Fujimoto and Gu, 2021), `head_norm` puts LayerNorm into the critic's heads,
-`anneal` takes the learning rate to 0, and `actor_average` acts with a running average of the actor:
-they steady small data and are off at paper scale.
-"""
+"""Steps, batches and the learner: the losses bound to networks, data and a config."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,6 +11,14 @@ from ml_collections import ConfigDict
 
 from zsrl_jax import learner, networks
 from zsrl_jax.data.sampling import draw_places, gather
+from zsrl_jax.td3.losses import (
+    actor_loss,
+    critic_loss,
+    q_value,
+    successor_loss,
+    successor_target,
+    td_target,
+)
 from zsrl_jax.types import LearnerState, Metrics, Policy, Sampler, Spec, Store, Transition
 
 
@@ -46,41 +38,7 @@ class PolicyBatch(NamedTuple):
     transition: Transition
     z: Float[Array, "batch d"]
     reward: Float[Array, " batch"]
-
-
-def td_target(
-    reward: Float[Array, " batch"],
-    discount: Float[Array, " batch"],
-    next_q: Float[Array, "2 batch"],
-) -> Float[Array, " batch"]:
-    """Return y = r + discount * min_k Q_k(s', a')."""
-    return jax.lax.stop_gradient(reward + discount * jnp.min(next_q, axis=0))
-
-
-def critic_loss(q: Float[Array, "2 batch"], target: Float[Array, " batch"]) -> Float[Array, ""]:
-    """Return the squared error of both critics, added."""
-    return jnp.sum(jnp.mean((q - target[None]) ** 2, axis=-1))
-
-
-def actor_loss(
-    q: Float[Array, "2 batch"],
-    action: Float[Array, "batch a"],
-    data_action: Float[Array, "batch a"],
-    behaviour: float,
-) -> Float[Array, ""]:
-    """Return -min_k Q_k, with a pull towards the data's action where `behaviour` > 0."""
-    value = jnp.mean(jnp.min(q, axis=0))
-    if not behaviour:
-        return -value
-    scale = jax.lax.stop_gradient(jnp.mean(jnp.abs(q)))
-    return -value / scale + behaviour * jnp.mean((action - data_action) ** 2)
-
-
-def q_value(
-    psi: Float[Array, "2 batch out"], z: Float[Array, "batch d"], head: str
-) -> Float[Array, "2 batch"]:
-    """Read the value off the critic's output: psi.z (`successor`) or the output (`scalar`)."""
-    return psi[..., 0] if head == "scalar" else jnp.sum(psi * z[None], axis=-1)
+    phi: Float[Array, "batch d"] | None = None  # phi(s') - m, where there is a z
 
 
 def learning_rate(config: ConfigDict, every: int) -> float | optax.Schedule:
@@ -102,19 +60,25 @@ class Nets(NamedTuple):
         return q_value(self.critic.apply(params, obs, action, z), z, self.head)
 
 
-def make_critic_step(nets: Nets, config: ConfigDict, stage: str = "policy") -> Callable:
+def make_critic_step(
+    nets: Nets, config: ConfigDict, stage: str = "policy", successor: float = 0.0
+) -> Callable:
     """Make the critics' loss on a PolicyBatch, for learner.Step; metrics are named by the stage."""
 
     def loss(part, params, target_params, batch, key):
-        (obs, action, next_obs, discount, *_), z, reward = batch
+        (obs, action, next_obs, discount, *_), z, reward, phi = batch
         next_action = nets.actor.apply(params["actor"], next_obs, z)
         next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
-        next_q = nets.value(target_params["critic"], next_obs, next_action, z)
-        target = td_target(reward, config.discount * discount, next_q)
-        q = nets.value(part, obs, action, z)
-        value = critic_loss(q, target)
+        next_psi = nets.critic.apply(target_params["critic"], next_obs, next_action, z)
+        psi = nets.critic.apply(part, obs, action, z)
+        next_q, q = (q_value(x, z, nets.head) for x in (next_psi, psi))
+        discount = config.discount * discount
+        error = value = critic_loss(q, td_target(reward, discount, next_q))
+        if successor:
+            target = successor_target(phi, discount, next_psi, next_q)
+            value += successor * successor_loss(psi, target)
         return value, {
-            f"{stage}/critic_loss": value,
+            f"{stage}/critic_loss": error,
             f"{stage}/q": jnp.mean(q),
             f"{stage}/q_abs": jnp.mean(jnp.abs(q)),
             f"{stage}/reward": jnp.mean(reward),
@@ -131,11 +95,12 @@ def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Call
         obs, data_action = batch.transition.obs, batch.transition.action
         action = nets.actor.apply(part, obs, batch.z)
         q = nets.value(params["critic"], obs, action, batch.z)
-        value = actor_loss(q, action, data_action, behaviour)
+        distance = jnp.mean((action - data_action) ** 2)
+        value = actor_loss(q, distance, behaviour)
         return value, {
             f"{stage}/actor_loss": value,
             f"{stage}/saturated": jnp.mean(jnp.abs(action) > 0.99),
-            f"{stage}/behaviour": jnp.mean((action - data_action) ** 2),
+            f"{stage}/behaviour": distance,
         }
 
     return loss
@@ -154,8 +119,8 @@ def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Cal
             phi = features(data.encoder, transition.next_obs)
         else:
             phi = data.phi[transition.episode, transition.step + 1]
-        reward = jnp.sum((phi - data.mean[None]) * z, axis=-1)
-        return PolicyBatch(transition, z, reward)
+        phi = phi - data.mean[None]
+        return PolicyBatch(transition, z, jnp.sum(phi * z, axis=-1), phi)
 
     return sample
 
@@ -166,13 +131,18 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
     actor = networks.actor(spec.obs_dim, dim, spec.action_dim, config.width)
     critic = networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm)
     nets, delay = Nets(actor, critic, config.head), config.policy_delay
+    successor = config.successor if config.head == "successor" else 0.0
 
     def init_params(key):
         key_actor, key_critic = jax.random.split(key)
         return {"actor": actor.init(key_actor), "critic": critic.init(key_critic)}
 
     steps = [
-        learner.Step("critic", make_critic_step(nets, config), learning_rate(config, 1)),
+        learner.Step(
+            "critic",
+            make_critic_step(nets, config, successor=successor),
+            learning_rate(config, 1),
+        ),
         learner.Step(
             "actor", make_actor_step(nets, config.behaviour), learning_rate(config, delay), delay
         ),
