@@ -4,10 +4,12 @@ Each stage leaves saves in the run folder; the same command again goes on where 
 stopped, and another config is refused there, unless by force.
 """
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ from zsrl_jax import (
     td3,
 )
 from zsrl_jax.agent import Agent, AgentParams
-from zsrl_jax.data import Dataset, fit_normalizer, to_device
+from zsrl_jax.data import Dataset, Normalizer, fit_normalizer, to_device
 from zsrl_jax.divergence import nan_seeds
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
@@ -46,6 +48,14 @@ _SHARED: Any = None
 DATA_AXES = td3.PolicyData(store=_SHARED, phi=_OWN, encoder=_OWN, mean=_OWN, tasks=_OWN)
 
 
+class Encoded(NamedTuple):
+    """The data seen through a trained and frozen encoder, for every seed."""
+
+    encoder: Encoder
+    data: td3.PolicyData  # without tasks yet
+    normalizer: Normalizer
+
+
 def train(
     config: ConfigDict,
     dataset: Dataset | None = None,
@@ -58,40 +68,60 @@ def train(
     A run folder of other settings is refused; `force` goes on from its saves all the same.
     """
     check(config)
-    programs.keep()
     dataset = open_data(config, quiet) if dataset is None else dataset
+    workdir = Path(workdir or Path("runs") / cell_name(config))
+    kind = _train_oracle if "oracle" in config else _train_own if is_own(config) else _train
+    with running(config, dataset, workdir, quiet, force) as run:
+        agent = kind(run, dataset)
+        finished.save(agent, workdir)
+        return agent
+
+
+@contextlib.contextmanager
+def running(
+    config: ConfigDict,
+    dataset: Dataset,
+    workdir: Path,
+    quiet: bool = False,
+    force: bool = False,
+) -> Iterator[Run]:
+    """Hold a run's folder and log while the block runs; its timings are written at the end."""
+    programs.keep()
     if config.domain not in (OTHER, dataset.domain) and dataset.domain is not None:
         raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
     if "oracle" in config:
         oracle.need_physics(dataset)
-    workdir = Path(workdir or Path("runs") / cell_name(config))
     keys = seed_keys(config.seed, config.seeds)
     run = Run(config, workdir, metrics.Log(workdir), keys, {}, dataset.fingerprint(), quiet, {})
-    kind = _train_oracle if "oracle" in config else _train_own if is_own(config) else _train
     with signals.caught(), lock.held(workdir):
         resume.check(run, force)
         try:
-            agent = kind(run, dataset)
+            yield run
         finally:
             run.log.close()
-        finished.save(agent, workdir)
         checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
-    return agent
 
 
-def _train(run: Run, dataset: Dataset) -> Agent:
+def encode(run: Run, dataset: Dataset) -> Encoded:
+    """Train the encoder, freeze it, and see the data through it."""
     config = run.config
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     store = to_device(dataset, normalizer)
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
     state = learn(run, "encoder", encoder, store)
     frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), state.params, store)
-    prompt = _prompt_states(config, dataset)
-    _report_r2(run, encoder, frozen, normalizer(prompt[0]), prompt[1], dataset.domain)
-    data = _policy_data(run, encoder, frozen, store)
-    tasks, pool = _fit_tasks(run, encoder, data)
+    prompts = _prompt_states(config, dataset)
+    _report_r2(run, encoder, frozen, normalizer(prompts[0]), prompts[1], dataset.domain)
+    return Encoded(encoder, _policy_data(run, encoder, frozen, store), normalizer)
+
+
+def _train(run: Run, dataset: Dataset) -> Agent:
+    config = run.config
+    encoder, data, normalizer = encode(run, dataset)
+    tasks, pool = fit_tasks(run, encoder, data)
     data = data._replace(tasks=tasks)
-    params = AgentParams(frozen, None, pool, normalizer, *prompt, centre_of(tasks))
+    prompts = _prompt_states(config, dataset)
+    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(tasks))
 
     def finish(state: LearnerState) -> Agent:
         made = params._replace(actor=td3.acting(state))
@@ -181,7 +211,7 @@ def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.P
     return td3.PolicyData(store, phi, frozen, centre, None)
 
 
-def _fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, Any]:
+def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, Any]:
     """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
     section = run.config.tasks
     sampler = SAMPLERS[section.sampler]
@@ -201,13 +231,22 @@ def _fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, A
             for place, quantity in nan_seeds(work.state).items():
                 run.fail(place, "tasks", 1, quantity, 0)
             if hasattr(work.state[0], "trace"):
-                last = work.state[0].trace.log_likelihood[:, -1]
-                run.log.write(0, {"tasks/log_likelihood": last})
+                run.log.write(0, _fit_quality(*work.state))
             work.save()
             bar.update()
     signals.check()
     run.seconds["tasks"] = work.seconds()
     return work.state
+
+
+def _fit_quality(tasks: Any, pool: Any) -> dict[str, Any]:
+    """Tell how likely the mixture finds the vectors it was fitted to, and others of the data."""
+    mixture = getattr(tasks, "other", tasks).mixture  # of mixed tasks, that of their part
+    unseen = over_seeds(lambda mixture, z: mixture.score(z), (0, 0))(mixture, pool)
+    return {
+        "tasks/log_likelihood": tasks.trace.log_likelihood[:, -1],
+        "tasks/unseen_log_likelihood": unseen,
+    }
 
 
 def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
