@@ -1,20 +1,14 @@
 """Train a cell and score it: python -m experiments.run --config=configs/cheetah_fb_btd.py"""
 
-import importlib.metadata
-import json
-import platform
 import sys
 import time
 from pathlib import Path
 
-import jax
-import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
-from experiments import cli
-from zsrl_jax import Dataset, Scores, evaluate, lock, resume, signals, train
-from zsrl_jax.checkpoint import write_text
+from experiments import cli, results
+from zsrl_jax import lock, signals
 from zsrl_jax.errors import ConfigError, DivergedError
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
@@ -25,13 +19,6 @@ CONFIG = config_flags.DEFINE_config_file(
 )
 WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
 FORCE = flags.DEFINE_bool("force", False, "go on in a run folder of other settings")
-PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control", "mujoco", "numpy")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found, "backend": jax.default_backend()}
 
 
 def at_scale(config, scale: str) -> str:
@@ -68,76 +55,16 @@ def main(argv) -> None:
     dataset = open_data(config)
     data_seconds = time.monotonic() - start
     print(f"data: {dataset}")
+    command = ["python", "-m", "experiments.run", *sys.argv[1:]]
     with signals.caught(), lock.held(workdir):
-        train_and_score(config, dataset, workdir, data_seconds)
-
-
-def train_and_score(config, dataset: Dataset, workdir: Path, data_seconds: float) -> None:
-    """Train what is not trained yet, score it, and write the results."""
-    agent = train(config, dataset, workdir, force=FORCE.value)
-    start = time.monotonic()
-    scores = None
-    if agent.domain is not None:
-        scores = evaluate(agent, episodes=config.evaluate.episodes, seed=config.evaluate.seed)
-    seconds = {"data": data_seconds, **json.loads((workdir / "seconds.json").read_text())}
-    seconds["evaluate"] = time.monotonic() - start
-    seconds = {stage: round(spent, 1) for stage, spent in seconds.items()}
-    seconds["total"] = round(sum(seconds.values()), 1)
-    failed = resume.failed(workdir)
-    if scores and failed:
-        scores = scores.without({failure.seed - config.seed for failure in failed.values()})
-    results = describe(config, dataset, scores) | {
-        "seconds": seconds,
-        "failed": [failure._asdict() for failure in failed.values()],
-        "forced": resume.forced(workdir),
-    }
-    write_text(workdir / "results.json", json.dumps(results, indent=1, allow_nan=False))
+        scores, found = results.complete(config, dataset, workdir, command, force=FORCE.value)
+        found["seconds"] = {"data": data_seconds, **found["seconds"]}
+        file = results.write(workdir, found)
     unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
     print(f"\n{scores or unscored}\nscale {config.scale}, data {dataset.source}")
-    print(f"results: {workdir / 'results.json'}   ({seconds['total']:.0f} s)")
-    if failed:
-        raise DivergedError("; ".join(map(str, failed.values())) + "; the others finished")
-
-
-def describe(config, dataset: Dataset, scores: Scores | None) -> dict:
-    """Return what a result must carry: scores, config, versions, scale, data and command."""
-    return _scored(scores) | {
-        "scale": config.scale,
-        "data": {
-            "source": dataset.source,
-            "episodes": dataset.num_episodes,
-            "transitions": dataset.num_transitions,
-            "notes": list(dataset.notes),
-            "skipped": list(dataset.skipped),
-            "fingerprint": dataset.fingerprint(),
-        },
-        "seeds": [config.seed + i for i in range(config.seeds)],
-        "config": json.loads(config.to_json_best_effort()),
-        "versions": versions(),
-        "command": ["python", "-m", "experiments.run", *sys.argv[1:]],
-    }
-
-
-def _scored(scores: Scores | None) -> dict:
-    """Return the scores of a result: none where the domain has no simulator."""
-    if scores is None:
-        return {"tasks": [], "returns": [], "random": []}
-    return {
-        "tasks": list(scores.tasks),
-        "returns": finite(scores.returns),
-        "random": scores.random.tolist(),
-        "r2": finite(scores.r2),
-        "ridge": finite(scores.ridge),
-        "cosine": finite(scores.cosine),
-        "diverged": list(scores.blown),
-    }
-
-
-def finite(values: np.ndarray) -> list:
-    """Return nested lists with None where a value is not a number, which JSON does not know."""
-    table = values.astype(object)
-    table[~np.isfinite(values)] = None
-    return table.tolist()
+    print(f"results: {file}   ({sum(found['seconds'].values()):.0f} s)")
+    if found["failed"]:
+        raise DivergedError(results.tell_failed(found) + "; the others finished")
 
 
 if __name__ == "__main__":
