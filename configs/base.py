@@ -27,6 +27,8 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.data.subset_seed = -1  # of a random subset of max_episodes; -1: the first ones
     config.data.on_bad = "error"  # a damaged episode: error, or skip (counted and listed)
     config.data.store = ""  # folder for packed stores; empty: beside the data, else the cache
+    config.data.device_gib = 0.0  # larger stores stay on the host; 0: half the device's memory
+    config.data.feed_updates = 50  # updates shipped at once from a store on the host
     config.data.normalize = "none"  # none (the public code) or standard (mean and deviation)
     config.data.clip = 10.0  # of standardised observations, in deviations
     config.data.episodes = 5000  # to collect where no dataset is given

@@ -8,9 +8,9 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "zsrl_jax"
 ORDER = [
     "errors", "types", "scale", "programs", "signals", "lock", "envs", "data", "networks",
-    "learner", "encoders", "gmm", "tasks", "td3", "loop", "divergence", "infer", "settings",
-    "checkpoint", "saves", "explore", "collection", "card", "source", "metrics", "facts",
-    "stage", "resume", "agent", "oracle", "finished", "evaluation", "pipeline",
+    "learner", "encoders", "gmm", "tasks", "td3", "loop", "feed", "divergence", "infer",
+    "settings", "checkpoint", "saves", "explore", "collection", "card", "source", "metrics",
+    "facts", "stage", "resume", "agent", "oracle", "finished", "evaluation", "pipeline",
     "statistics", "geometry",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")

@@ -5,11 +5,24 @@ as twenty, and seed i among many draws the same keys, batches and tasks as seed 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
+
+
+class Fed(NamedTuple):
+    """What was drawn ahead for a window of updates, and the data that is on the device."""
+
+    first: Int[Array, ""]  # the update that drawn[0] is for
+    drawn: Any  # [update, ...]
+    rest: Any
+
+    def at(self, step: Int[Array, ""]) -> "Fed":
+        """Return what was drawn for one update."""
+        index = step - self.first
+        return self._replace(drawn=jax.tree.map(lambda x: x[index], self.drawn))
 
 
 def make_loop(sample: Callable, update: Callable, length: int) -> Callable:
@@ -18,7 +31,7 @@ def make_loop(sample: Callable, update: Callable, length: int) -> Callable:
     def loop(state, key, data, start):
         def body(state, step):
             key_batch, key_update = jax.random.split(jax.random.fold_in(key, step))
-            batch = sample(key_batch, data)
+            batch = sample(key_batch, data.at(step) if isinstance(data, Fed) else data)
             return update(state, batch, key_update, step)
 
         state, metrics = jax.lax.scan(body, state, start + jnp.arange(length))

@@ -18,6 +18,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax import (
     checkpoint,
+    feed,
     finished,
     infer,
     lock,
@@ -54,6 +55,7 @@ class Encoded(NamedTuple):
     encoder: Encoder
     data: td3.PolicyData  # without tasks yet
     normalizer: Normalizer
+    hosted: bool = False  # the store is on the host: it does not fit the device
 
 
 def train(
@@ -106,32 +108,40 @@ def encode(run: Run, dataset: Dataset) -> Encoded:
     """Train the encoder, freeze it, and see the data through it."""
     config = run.config
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
-    store = to_device(dataset, normalizer)
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
-    state = learn(run, "encoder", encoder, store)
-    frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), state.params, store)
+    store, drawn = feed.place(config.data, dataset, normalizer, encoder.sample)
+    hosted = drawn is not store
+    learnt = learn(run, "encoder", encoder, drawn).params
+    learnt = jax.device_put(learnt, feed.host()) if hosted else learnt
+    frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), learnt, store)
     prompts = _prompt_states(config, dataset)
     _report_r2(run, encoder, frozen, normalizer(prompts[0]), prompts[1], dataset.domain)
-    return Encoded(encoder, _policy_data(run, encoder, frozen, store), normalizer)
+    return Encoded(encoder, _policy_data(run, encoder, frozen, store), normalizer, hosted)
 
 
 def _train(run: Run, dataset: Dataset) -> Agent:
     config = run.config
-    encoder, data, normalizer = encode(run, dataset)
+    encoder, data, normalizer, hosted = encode(run, dataset)
+    store = data.store
     tasks, pool = fit_tasks(run, encoder, data)
     data = data._replace(tasks=tasks)
+    if hosted:
+        pool, data = feed.to_accelerator((pool, data._replace(store=_SHARED)))
     prompts = _prompt_states(config, dataset)
-    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(tasks))
+    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(data.tasks))
 
     def finish(state: LearnerState) -> Agent:
         made = params._replace(actor=td3.acting(state))
         return Agent(config, dataset.spec, dataset.domain, made, run.workdir)
 
     sampler = SAMPLERS[config.tasks.sampler]
-    sample = td3.make_sample(config.policy, encoder.features, sampler)
-    policy = td3.make(config.policy, dataset.spec, config.encoder.dim, sample)
-    state = learn(run, "policy", policy, data, DATA_AXES, _evaluator(run, finish))
-    return finish(state)
+    parts = config.policy, encoder.features, sampler
+    policy = td3.make(config.policy, dataset.spec, config.encoder.dim, td3.make_sample(*parts))
+    read: Any = data
+    if hosted:
+        halves = feed.halves(td3.make_draw(config.policy), td3.make_label(*parts))
+        read = feed.Hosted(store, *halves, config.data.feed_updates, data, DATA_AXES)
+    return finish(learn(run, "policy", policy, read, DATA_AXES, _evaluator(run, finish)))
 
 
 def _train_own(run: Run, dataset: Dataset) -> Agent:
@@ -146,8 +156,9 @@ def _train_own(run: Run, dataset: Dataset) -> Agent:
         params = AgentParams(frozen, actor, None, normalizer, *prompts)
         return Agent(config, spec, dataset.domain, params, run.workdir)
 
-    store, encoder = to_device(dataset, normalizer), module.make(config.encoder, spec)
-    agent = finish(learn(run, "encoder", encoder, store, None, _evaluator(run, finish)))
+    encoder = module.make(config.encoder, spec)
+    _, drawn = feed.place(config.data, dataset, normalizer, encoder.sample)
+    agent = finish(learn(run, "encoder", encoder, drawn, None, _evaluator(run, finish)))
     frozen, obs = agent.params.encoder, normalizer(prompts[0])
     _report_r2(run, own, frozen, obs, prompts[1], dataset.domain)
     return agent
@@ -189,7 +200,8 @@ def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.P
     states = int(store.obs.shape[0] * store.obs.shape[1])
     size = 4 * states * config.encoder.dim * config.seeds / 2**30
     phi = None
-    if size <= config.policy.feature_gib:
+    on_host = store.obs.committed
+    if size <= config.policy.feature_gib and not on_host:
 
         def table(params, obs):
             return jax.lax.map(lambda episode: encoder.features(params, episode), obs)

@@ -33,6 +33,8 @@ LEAST = {
     "data.max_episodes": 0,
     "data.every_nth": 1,
     "data.subset_seed": -1,
+    "data.device_gib": 0,
+    "data.feed_updates": 1,
     "encoder.dim": 1,
     "encoder.batch": 2,
     "encoder.discount": 0,
@@ -112,6 +114,8 @@ def _check_cell(config: ConfigDict) -> None:
             f"config.policy.kind is own, but the encoder {config.encoder.name} trains no policy of "
             f"its own: expected td3, or the encoder {', '.join(able)}"
         )
+    if config.domain == OTHER and config.evaluate.every:
+        raise ConfigError("config.evaluate.every is for domains with a simulator: expected 0")
     _check_ridge(config.infer.ridge)
 
 

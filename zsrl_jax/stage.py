@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, metrics, saves, signals
+from zsrl_jax import checkpoint, feed, metrics, saves, signals
 from zsrl_jax.divergence import Failure, guard, locate
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DivergedError
@@ -171,22 +171,30 @@ def learn(
 def _make_advance(learner: Encoder | Policy, data: Any, data_axes: Any, keys: jax.Array):
     """Make advance(work, length) -> metrics: one chunk, compiled once for each length."""
     programs: dict[int, Callable] = {}
+    learner = learner._replace(sample=feed.sampling(learner, data))
+    axes = feed.axes(data, data_axes)
 
-    def advance(work: Work, length: int) -> dict[str, np.ndarray]:
+    def play(work: Work, start: int, length: int, part: Any) -> dict[str, np.ndarray]:
         if length not in programs:
             loop = guard(make_loop(learner.sample, learner.update, length))
-            programs[length] = over_seeds(loop, (0, 0, data_axes, None, 0), donate=(0,))
-        failed, start = work.run.failed, work.done
-        alive = np.array([i not in failed for i in range(len(keys))])
-        args = keys, data, jnp.asarray(start), jnp.asarray(alive)
+            programs[length] = over_seeds(loop, (0, 0, axes, None, 0), donate=(0,))
+        alive = np.array([i not in work.run.failed for i in range(len(keys))])
+        args = keys, part, jnp.asarray(start), jnp.asarray(alive)
         work.state, values, good = programs[length](work.state, *args)
         values, good = jax.device_get((values, good))
         work.done += length
         for place in np.flatnonzero(alive & ~good).tolist():
-            mine = (pick_seed(work.state, 0, place), keys[place], pick_seed(data, data_axes, place))
+            mine = (pick_seed(work.state, 0, place), keys[place], pick_seed(part, axes, place))
             step, quantity = locate(learner, *mine, range(start, work.done))
             work.run.fail(place, work.stage, step, quantity, start)
         return values
+
+    def advance(work: Work, length: int) -> dict[str, np.ndarray]:
+        seen = [
+            jax.tree.map(lambda x, share=num / length: x * share, play(work, first, num, part))
+            for first, num, part in feed.pieces(data, keys, work.done, length)
+        ]
+        return jax.tree.map(lambda *parts: sum(parts), *seen)
 
     return advance
 

@@ -1,8 +1,16 @@
 """Datasets: one file a format, all packed into one store and read as one `Dataset`."""
 
 from zsrl_jax.data.dataset import Dataset
-from zsrl_jax.data.device import Normalizer, fit_normalizer, to_device
+from zsrl_jax.data.device import Normalizer, fit_normalizer, store_bytes, to_device
 from zsrl_jax.data.formats import FORMATS
 from zsrl_jax.data.loading import load_dataset
 
-__all__ = ["FORMATS", "Dataset", "Normalizer", "fit_normalizer", "load_dataset", "to_device"]
+__all__ = [
+    "FORMATS",
+    "Dataset",
+    "Normalizer",
+    "fit_normalizer",
+    "load_dataset",
+    "store_bytes",
+    "to_device",
+]

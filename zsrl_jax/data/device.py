@@ -41,11 +41,19 @@ def fit_normalizer(dataset: Dataset, kind: str, clip: float = 10.0) -> Normalize
     return Normalizer(as_float(mean), as_float(scale), as_float(clip))
 
 
-def to_device(dataset: Dataset, normalizer: Normalizer) -> Store:
-    """Copy a dataset to the device, observations normalised once and for all."""
-    return Store(
-        obs=jax.jit(Normalizer.__call__)(normalizer, jnp.asarray(dataset.obs, jnp.float32)),
-        action=jnp.asarray(dataset.action, jnp.float32),
-        discount=jnp.asarray(dataset.discount, jnp.float32),
-        length=jnp.asarray(dataset.length, jnp.int32),
-    )
+def to_device(dataset: Dataset, normalizer: Normalizer, device: jax.Device | None = None) -> Store:
+    """Copy a dataset to the device (or to the one named), observations normalised for good."""
+    with jax.default_device(device):
+        normalizer = jax.device_put(normalizer, device)
+        store = Store(
+            obs=jax.jit(Normalizer.__call__)(normalizer, jnp.asarray(dataset.obs, jnp.float32)),
+            action=jnp.asarray(dataset.action, jnp.float32),
+            discount=jnp.asarray(dataset.discount, jnp.float32),
+            length=jnp.asarray(dataset.length, jnp.int32),
+        )
+    return store if device is None else jax.device_put(store, device)
+
+
+def store_bytes(dataset: Dataset) -> int:
+    """Return the size of a dataset's store on the device."""
+    return 4 * (dataset.obs.size + dataset.action.size + dataset.discount.size)

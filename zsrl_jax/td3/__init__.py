@@ -29,6 +29,8 @@ from zsrl_jax.td3.learning import (
     make,
     make_actor_step,
     make_critic_step,
+    make_draw,
+    make_label,
     make_sample,
 )
 from zsrl_jax.td3.losses import (
@@ -51,6 +53,8 @@ __all__ = [
     "make",
     "make_actor_step",
     "make_critic_step",
+    "make_draw",
+    "make_label",
     "make_sample",
     "q_value",
     "successor_loss",

@@ -106,21 +106,39 @@ def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Call
     return loss
 
 
-def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
-    """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
+def make_draw(config: ConfigDict) -> Callable:
+    """Make draw(key, store) -> the transitions of a batch."""
+
+    def draw(key, store: Store) -> Transition:
+        return gather(store, *draw_places(key, store.length, config.num_tasks * config.per_task))
+
+    return draw
+
+
+def make_label(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
+    """Make label(key, data, transition) -> PolicyBatch: tasks drawn, and their rewards."""
     num = config.num_tasks * config.per_task
 
-    def sample(key, data: PolicyData) -> PolicyBatch:
-        key_task, key_place = jax.random.split(key)
-        z = sampler.sample(key_task, data.tasks, config.num_tasks)
+    def label(key, data: PolicyData, transition: Transition) -> PolicyBatch:
+        z = sampler.sample(key, data.tasks, config.num_tasks)
         z = jnp.repeat(z, config.per_task, axis=0, total_repeat_length=num)
-        transition = gather(data.store, *draw_places(key_place, data.store.length, num))
         if data.phi is None:
             phi = features(data.encoder, transition.next_obs)
         else:
             phi = data.phi[transition.episode, transition.step + 1]
         phi = phi - data.mean[None]
         return PolicyBatch(transition, z, jnp.sum(phi * z, axis=-1), phi)
+
+    return label
+
+
+def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
+    """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
+    draw, label = make_draw(config), make_label(config, features, sampler)
+
+    def sample(key, data: PolicyData) -> PolicyBatch:
+        key_task, key_place = jax.random.split(key)
+        return label(key_task, data, draw(key_place, data.store))
 
     return sample
 
