@@ -47,9 +47,9 @@ def find_buffer(path: str | os.PathLike, domain: str | None = None, algo: str = 
 
 def list_episodes(folder: Path) -> list[Path]:
     """List episode files in the order of collection: by timestamp, then by number."""
-    found = [(match, f) for f in folder.iterdir() if (match := NAME.fullmatch(f.name))]
-    order = {file: (match["time"] or "", int(match["index"])) for match, file in found}
-    return sorted(order, key=order.__getitem__)
+    matches = [match for name in os.listdir(folder) if (match := NAME.fullmatch(name))]
+    order = sorted((match["time"] or "", int(match["index"]), match[0]) for match in matches)
+    return [folder / name for *_, name in order]
 
 
 def find(path: Path) -> tuple[Path, list[Path]]:

@@ -46,11 +46,12 @@ def is_store(folder: Path) -> bool:
 
 def stamps(root: Path, files: Sequence[Path]) -> dict[str, list[int]]:
     """Return size and time of change of every file, by its name below the root's folder."""
-    folder = root if root.is_dir() else root.parent
+    folder = str(root if root.is_dir() else root.parent)
     facts = {}
-    for file in files:
+    for file in map(str, files):  # strings: ten thousand paths cost half a second
         status = os.stat(file)
-        name = os.path.relpath(file, folder) if file.parent != folder else file.name
+        parent, name = os.path.split(file)
+        name = name if parent == folder else os.path.relpath(file, folder)
         facts[name] = [status.st_size, status.st_mtime_ns]
     return facts
 
