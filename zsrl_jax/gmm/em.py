@@ -18,11 +18,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from zsrl_jax.gmm.diag import DIAG, SPHERICAL
+from zsrl_jax.gmm.factors import LOW_RANK
 from zsrl_jax.gmm.full import FULL
-from zsrl_jax.gmm.low_rank import LOW_RANK
+from zsrl_jax.gmm.listed import joint_of_few, negligible, of_few
 from zsrl_jax.gmm.mixture import Mixture
 from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather
-from zsrl_jax.gmm.start import lloyd, nearest_center, normalize, seed_centers
 from zsrl_jax.gmm.tied import TIED
 from zsrl_jax.gmm.trace import Trace
 
@@ -47,6 +47,13 @@ class Options(NamedTuple):
     rank: int
     lloyd_steps: int
     chunk: int
+    skip: bool  # leave out what cannot matter: pays on a CPU
+
+    @property
+    def family(self) -> Family:
+        """Return the functions of the covariance type."""
+        family = FAMILIES[self.covariance]
+        return of_few(family) if self.skip else family
 
 
 class State(NamedTuple):
@@ -69,54 +76,11 @@ class Problem(NamedTuple):
     tolerance: Float[Array, ""]
 
 
-def run(
-    key: Key[Array, ""],
-    problem: Problem,
-    given: tuple[Array | None, Array | None],
-    options: Options,
-) -> tuple[Mixture, Trace]:
-    """Fit one mixture to normalised data."""
-    key_center, key_frame = jax.random.split(key)
-    respond = begin(key_center, problem, given, options)
-    state = initial(key_frame, problem, respond, options)
-
-    def unfinished(state: State) -> Bool[Array, ""]:
-        return (state.trace.iterations < options.num_iters) & ~state.trace.converged
-
-    state = lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
-    step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
-    trace = state.trace.replace(log_likelihood=state.trace.log_likelihood[step])
-    return state.best, trace
-
-
-def begin(
-    key: Key[Array, ""],
-    problem: Problem,
-    given: tuple[Array | None, Array | None],
-    options: Options,
-) -> Responsibility:
-    """Return the responsibilities of the first M step."""
-    data, _, active, _ = problem
-    means, responsibilities = given
-    if responsibilities is not None:
-
-        def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
-            share = lax.dynamic_slice_in_dim(responsibilities, index[0], index.shape[0]).T
-            return jnp.where(active[:, None], share, 0.0), jnp.zeros(x.shape[0], x.dtype)
-
-        return respond
-    if means is not None:
-        return nearest_center((means - data.shift[None]) / data.scale, active)
-    center = seed_centers(key, data, options.num_components, options.chunk)
-    center = lloyd(center, data, active, options.lloyd_steps, options.chunk)
-    return nearest_center(center, active)
-
-
 def initial(
     key: Key[Array, ""], problem: Problem, respond: Responsibility, options: Options
 ) -> State:
     """Return the state before the first M step; its best mixture is a blank."""
-    family = FAMILIES[options.covariance]
+    family = options.family
     num, dim = options.num_components, problem.data.x.shape[1]
 
     def measure(frame):
@@ -136,10 +100,11 @@ def initial(
 
 def iterate(state: State, problem: Problem, options: Options) -> State:
     """Do one iteration: the M step on the moments at hand, then the E step that gives the next."""
-    family = FAMILIES[options.covariance]
+    family = options.family
     mixture, jitters, reseeds = maximize(state, problem, family)
     frame = family.frame(mixture.covariance)
-    joint = mixture.joint()
+    margin = negligible(problem.data.x.shape[0], DEAD)
+    joint = joint_of_few(mixture, margin) if options.skip else mixture.joint()
 
     def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
         logit = joint(x)
@@ -187,33 +152,3 @@ def maximize(
     log_weights = jnp.log(mass / jnp.sum(mass))
     reseeds = jnp.sum(dead, dtype=jnp.int32)
     return Mixture(log_weights, means, covariance), jitters, reseeds
-
-
-def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
-    """Return a fit to normalised data in the units of the data."""
-    mixture, trace = fitted
-    dim = data.x.shape[1]
-    mixture = Mixture(
-        mixture.log_weights,
-        mixture.means * data.scale + data.shift[None],
-        mixture.covariance.scaled(data.scale),
-    )
-    ll = trace.log_likelihood - dim * jnp.log(data.scale)
-    dropped = jnp.sum(data.weight <= 0, dtype=jnp.int32)
-    return mixture, trace.replace(log_likelihood=ll, dropped=dropped)
-
-
-@jax.jit(static_argnames="options")
-def fit_arrays(key, x, weight, active, tolerance, regularization, given, options: Options):
-    """Fit mixtures from several starts and return the likeliest, with its trace."""
-    data, variance = normalize(x, weight, options.chunk)
-    problem = Problem(data, regularization * variance, active, tolerance)
-
-    def once(key):
-        return run(key, problem, given, options)
-
-    if options.num_restarts == 1:
-        return restore(once(key), data)
-    fits = lax.map(once, jax.random.split(key, options.num_restarts))
-    best = jnp.argmax(fits[1].log_likelihood[:, -1])
-    return restore(jax.tree.map(lambda leaf: leaf[best], fits), data)

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from zsrl_jax.gmm.check import check_choices, check_least, check_shapes, check_values
-from zsrl_jax.gmm.em import FAMILIES, Options, fit_arrays
+from zsrl_jax.gmm.em import FAMILIES, Options
+from zsrl_jax.gmm.listed import pays
 from zsrl_jax.gmm.mixture import Mixture
 from zsrl_jax.gmm.moments import chunk_size
+from zsrl_jax.gmm.program import fit_arrays
 from zsrl_jax.gmm.trace import Trace
 
 
@@ -34,8 +36,12 @@ def fit(
     regularization: float = 1e-6,
     lloyd_steps: int = 5,
     chunk: int | None = None,
+    skip: bool | None = None,
 ) -> tuple[Mixture, Trace]:
-    """Fit a mixture by EM; `tolerance=0` runs exactly `num_iters` iterations."""
+    """Fit a mixture by EM; `tolerance=0` runs exactly `num_iters` iterations.
+
+    `skip` leaves out pairs of point and component that cannot matter; by default on a CPU.
+    """
     check_choices(covariance, FAMILIES)
     for name, value, least in (
         ("num_components", num_components, 1),
@@ -62,6 +68,7 @@ def fit(
         min(rank, x.shape[1]) if covariance == "low_rank" else 0,
         lloyd_steps,
         chunk or chunk_size(x.shape[1]),
+        pays(FAMILIES[covariance], x.shape[1]) if skip is None else skip,
     )
     active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights

@@ -10,19 +10,20 @@ cut into blocks and the zero or mirrored ones left out, which saves up to 3/8 of
 operations of an iteration.
 """
 
-import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.gmm.moments import Family, Moments, Scorer
-
-HIGHEST = lax.Precision.HIGHEST
-MAX_JITTERS = 9
+from zsrl_jax.gmm.cholesky import (
+    HIGHEST,
+    factorize,
+    invert,
+    log_constant,
+    product_by_component,
+)
+from zsrl_jax.gmm.moments import Density, Family, Moments, Scorer, bound_width, by_component
 
 
 class Full(NamedTuple):
@@ -32,17 +33,22 @@ class Full(NamedTuple):
 
     def scorer(self, mean: Float[Array, "k d"]) -> Scorer:
         """Return the function that gives the log density of points under each component."""
-        whiten = invert(self.cholesky)
-        constant = log_constant(self.cholesky)
+        return self.density(mean).scorer()
 
-        def score(x: Float[Array, "n d"]) -> Float[Array, "k n"]:
-            def one(args):
-                mu, factor, c = args
-                return c - 0.5 * whitened_norm(x - mu[None], factor)
+    def density(self, mean: Float[Array, "k d"]) -> Density:
+        """Return the log density of one component at a time, and a bound of it."""
+        parts = mean, invert(self.cholesky), log_constant(self.cholesky)
+        few = bound_width(mean.shape[1])
 
-            return lax.map(one, (mean, whiten, constant))
+        def exact(part, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+            mu, factor, constant = part
+            return constant - 0.5 * whitened_norm(x - mu[None], factor)
 
-        return score
+        def upper(part, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+            mu, factor, constant = part
+            return exact((mu[:few], factor[:few, :few], constant), x[:, :few])
+
+        return Density(parts, exact, upper)
 
     def draw(
         self, key: Key[Array, ""], component: Int[Array, " n"], dim: int
@@ -97,43 +103,11 @@ def gram(x: Float[Array, "n d"]) -> Float[Array, "d d"]:
     return out
 
 
-def invert(cholesky: Float[Array, "k d d"]) -> Float[Array, "k d d"]:
-    """Return U = L^-T, so that x^T U is white."""
-    eye = jnp.eye(cholesky.shape[-1], dtype=cholesky.dtype)
-    return lax.map(lambda factor: solve_triangular(factor, eye, lower=True).T, cholesky)
-
-
-def log_constant(cholesky: Float[Array, "*k d d"]) -> Float[Array, "*k"]:
-    """Compute -sum log diag L - d/2 log 2 pi."""
-    diagonal = jnp.diagonal(cholesky, axis1=-2, axis2=-1)
-    return -jnp.sum(jnp.log(diagonal), axis=-1) - 0.5 * diagonal.shape[-1] * math.log(2 * math.pi)
-
-
-def product_by_component(
-    component: Int[Array, " n"], noise: Float[Array, "n q"], factors: Float[Array, "k d q"]
-) -> Float[Array, "n d"]:
-    """Multiply each row by the factor of its component, without a copy of the factor a row."""
-
-    def add(total, args):
-        factor, index = args
-        mine = jnp.where((component == index)[:, None], noise, 0.0)
-        return total + jnp.matmul(mine, factor.T, precision=HIGHEST), None
-
-    num, dim = factors.shape[:2]
-    total = jnp.zeros((noise.shape[0], dim), noise.dtype)
-    return lax.scan(add, total, (factors, jnp.arange(num)))[0]
-
-
-def scatter(
-    x: Float[Array, "n d"], share: Float[Array, "k n"], mean: Float[Array, "k d"], frame: tuple
-) -> Float[Array, "k d d"]:
-    """Sum the centred outer products of the points, by component."""
-
-    def one(args):
-        mu, weight = args
-        return gram((x - mu[None]) * jnp.sqrt(weight)[:, None])
-
-    return lax.map(one, (mean, share))
+def scatter_one(
+    part: tuple[Array, tuple], x: Float[Array, "n d"], weight: Float[Array, " n"]
+) -> Float[Array, "d d"]:
+    """Sum the outer products of the points, centred on one component."""
+    return gram((x - part[0][None]) * jnp.sqrt(weight)[:, None])
 
 
 def spread(
@@ -152,33 +126,4 @@ def estimate(
     return Full(cholesky), jitters
 
 
-def factorize(
-    covariance: Float[Array, "k d d"], floor: Float[Array, ""]
-) -> tuple[Float[Array, "k d d"], Int[Array, ""]]:
-    """Factorise covariance + floor I; where that fails, with ten times the floor, and so on."""
-    num, dim = covariance.shape[:2]
-    eye = jnp.eye(dim, dtype=covariance.dtype)[None]
-
-    def attempt(level: Int[Array, " k"]) -> tuple[Float[Array, "k d d"], Bool[Array, " k"]]:
-        size = floor * 10.0 ** level.astype(covariance.dtype)
-        factor = lax.linalg.cholesky(covariance + size[:, None, None] * eye, symmetrize_input=False)
-        pivot = jnp.min(jnp.diagonal(factor, axis1=1, axis2=2), axis=1)
-        # Every true pivot is at least the floor: a smaller one (or NaN) is rounding error.
-        return factor, ~(pivot * pivot > 0.5 * size)
-
-    def again(state):
-        level, _, failed = state
-        return jnp.any(failed) & (jnp.max(level) < MAX_JITTERS)
-
-    def escalate(state):
-        level, _, failed = state
-        level = level + failed
-        return level, *attempt(level)
-
-    state = jnp.full(num, -1, jnp.int32), covariance, jnp.ones(num, bool)
-    level, factor, failed = lax.while_loop(again, escalate, state)
-    fallback = jnp.sqrt(jnp.diagonal(covariance, axis1=1, axis2=2) + floor)[:, :, None] * eye
-    return jnp.where(failed[:, None, None], fallback, factor), jnp.sum(level)
-
-
-FULL = Family(scatter, spread, estimate)
+FULL = Family(by_component(scatter_one), spread, estimate, each=scatter_one)

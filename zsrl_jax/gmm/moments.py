@@ -43,13 +43,42 @@ class Moments(NamedTuple):
 
 
 class Family(NamedTuple):
-    """The functions that EM needs of a covariance type; see `full` and `low_rank` for shapes."""
+    """The functions that EM needs of a covariance type; see `full` and `factors` for shapes."""
 
-    scatter: Callable
+    scatter: Callable  # (x, share, mean, frame) -> the scatter of all components
     spread: Callable
     estimate: Callable
     frame: Callable = lambda covariance: ()
     start: Callable = lambda key, measure, num, dim, rank: ()
+    each: Callable | None = None  # ((mean, frame) of one component, x, weight) -> its scatter
+
+
+class Density(NamedTuple):
+    """Log densities, one component at a time; `upper` reads few columns and is never below."""
+
+    parts: Any
+    exact: Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
+    upper: Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
+
+    def scorer(self) -> Scorer:
+        """Return the function that gives the log density of points under each component."""
+        return lambda x: lax.map(lambda part: self.exact(part, x), self.parts)
+
+
+def bound_width(dim: int) -> int:
+    """Return how many columns a bound of the log density reads."""
+    return min(dim, max(32, min(64, dim // 4)))
+
+
+def by_component(each: Callable) -> Callable:
+    """Return the scatter of all components, one after the other over all points."""
+
+    def scatter(
+        x: Float[Array, "n d"], share: Float[Array, "k n"], mean: Float[Array, "k d"], frame: Any
+    ) -> Any:
+        return lax.map(lambda args: each(args[0], x, args[1]), ((mean, frame), share))
+
+    return scatter
 
 
 def map_rows(
@@ -57,7 +86,7 @@ def map_rows(
 ) -> Float[Array, " n"]:
     """Apply a function of rows chunk by chunk, so that nothing else of the size of x exists."""
     total, dim = x.shape
-    chunk = max(1, min(chunk, total))
+    chunk = even(total, max(1, chunk))
 
     def step(out, start):
         # The last chunk is moved back to end with the data; some rows are then done twice.
@@ -69,8 +98,13 @@ def map_rows(
 
 
 def chunk_size(dim: int) -> int:
-    """Return how many points are taken at once: 8 MiB, but few enough for exact float32 sums."""
-    return min(max(512, 2**21 // dim), 2**14)
+    """Return how many points are taken at once: 32 MiB, but few enough for exact float32 sums."""
+    return min(max(512, 2**23 // dim), 2**14)
+
+
+def even(total: int, chunk: int) -> int:
+    """Return the size of as many chunks, all alike, so that hardly any row is read twice."""
+    return -(-total // -(-total // chunk))
 
 
 def gather(
@@ -78,7 +112,7 @@ def gather(
 ) -> tuple[Moments, Float[Array, ""], Float[Array, " n"]]:
     """Return moments under the responsibilities, the mean score and each point's score."""
     total, dim = data.x.shape
-    chunk = min(chunk, total)
+    chunk = even(total, chunk)
     dtype = data.x.dtype
 
     def step(carry, start):

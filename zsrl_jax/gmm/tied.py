@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.gmm.full import HIGHEST, factorize, gram, invert, log_constant
+from zsrl_jax.gmm.cholesky import HIGHEST, factorize, invert, log_constant
+from zsrl_jax.gmm.full import gram
 from zsrl_jax.gmm.moments import Family, Moments, Scorer
 
 
