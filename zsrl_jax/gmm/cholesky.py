@@ -110,4 +110,4 @@ def factorize(
     state = jnp.full(num, -1, jnp.int32), covariance, jnp.ones(num, bool)
     level, factor, failed = lax.while_loop(again, escalate, state)
     fallback = jnp.sqrt(jnp.diagonal(covariance, axis1=1, axis2=2) + floor)[:, :, None] * eye
-    return jnp.where(failed[:, None, None], fallback, factor), jnp.sum(level)
+    return jnp.where(failed[:, None, None], fallback, factor), jnp.sum(level, dtype=jnp.int32)

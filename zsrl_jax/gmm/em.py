@@ -91,7 +91,7 @@ def initial(
     zero = jnp.zeros((), jnp.int32)
     blank = jnp.zeros(options.num_iters + 1, problem.data.x.dtype)
     # The first pass of the loop only makes the start: iterations count from -1.
-    trace = Trace(blank, zero - 1, zero > 0, zero, zero, zero, zero)
+    trace = Trace(blank, zero - 1, zero > 0, zero, zero, zero, blank[0], zero)
     shape = jax.eval_shape(family.estimate, moments, frame, problem.floor)[0]
     covariance = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
     mixture = Mixture(jnp.zeros_like(moments.mass), jnp.zeros_like(moments.mean), covariance)
@@ -118,14 +118,15 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
     highest = trace.log_likelihood[trace.iterations]
     better = (done == 0) | (score >= highest)
     slack = ROUNDING * (jnp.abs(state.last) + dim)
-    fell = (done > 0) & (reseeds == 0) & (score < state.last - slack)
+    loss = jnp.where((done > 0) & (reseeds == 0), state.last - score, 0.0)
     trace = trace.replace(
         log_likelihood=trace.log_likelihood.at[done].set(jnp.where(better, score, highest)),
         iterations=done,
         converged=(done > 0) & (jnp.abs(score - state.last) < problem.tolerance),
         jitters=trace.jitters + jitters,
         reseeds=trace.reseeds + reseeds,
-        falls=trace.falls + fell,
+        falls=trace.falls + (loss > slack),
+        lost=jnp.maximum(trace.lost, loss),
     )
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), mixture, state.best)
     return State(best, score, moments, frame, scores, trace)

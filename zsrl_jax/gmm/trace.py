@@ -15,7 +15,8 @@ class Trace:
 
     Entries after the last iteration repeat its value, so `trace[-1]` is that of the returned
     mixture. Where rounding lets an iteration lose, as it can when a covariance is singular but for
-    the floor, the best mixture so far and its value are kept; `falls` counts such iterations.
+    the floor, the best mixture so far and its value are kept; `falls` counts such iterations and
+    `lost` is the most that one of them lost.
     """
 
     log_likelihood: Float[Array, "*s i"]
@@ -24,6 +25,7 @@ class Trace:
     jitters: Int[Array, "*s"]
     reseeds: Int[Array, "*s"]
     falls: Int[Array, "*s"]
+    lost: Float[Array, "*s"]
     dropped: Int[Array, "*s"]
 
     def replace(self, **changes: Any) -> "Trace":
