@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
 
-.PHONY: setup run test test-faults lint format bench clean
+.PHONY: setup run test test-faults test-report test-slurm lint format bench clean
 
 setup: $(READY)
 
@@ -28,6 +28,16 @@ test: $(READY)
 
 test-faults: $(READY)
 	$(BIN)/python -m pytest -m faults $(ARGS)
+
+# The report in a real browser: installs Debian's where there is none. REPORT=page.html opens that one.
+test-report: $(READY)
+	@command -v chromedriver >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null
+	$(BIN)/python -m pytest -m browser tests/test_report_browser.py $(ARGS)
+
+# Studies as jobs of a real SLURM, one node on this machine (Debian, root): installed where it is missing.
+test-slurm: $(READY)
+	.ci/slurm.sh $(BIN)/python -m pytest -m slurm tests/test_slurm.py $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

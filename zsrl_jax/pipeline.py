@@ -114,7 +114,7 @@ def encode(run: Run, dataset: Dataset) -> Encoded:
     learnt = learn(run, "encoder", encoder, drawn).params
     learnt = jax.device_put(learnt, feed.host()) if hosted else learnt
     frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), learnt, store)
-    prompts = _prompt_states(config, dataset)
+    prompts = prompt_states(config, dataset)
     _report_r2(run, encoder, frozen, normalizer(prompts[0]), prompts[1], dataset.domain)
     return Encoded(encoder, _policy_data(run, encoder, frozen, store), normalizer, hosted)
 
@@ -127,7 +127,7 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     data = data._replace(tasks=tasks)
     if hosted:
         pool, data = feed.to_accelerator((pool, data._replace(store=_SHARED)))
-    prompts = _prompt_states(config, dataset)
+    prompts = prompt_states(config, dataset)
     params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(data.tasks))
 
     def finish(state: LearnerState) -> Agent:
@@ -148,7 +148,7 @@ def _train_own(run: Run, dataset: Dataset) -> Agent:
     """Train the encoder alone: the policy that it trains beside itself is the agent's."""
     config, spec = run.config, dataset.spec
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
-    module, prompts = ENCODERS[config.encoder.name], _prompt_states(config, dataset)
+    module, prompts = ENCODERS[config.encoder.name], prompt_states(config, dataset)
     own = module.own_policy(config.encoder, spec)
 
     def finish(state: LearnerState) -> Agent:
@@ -183,7 +183,7 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
     return finish(learn(run, "policy", policy, data, axes, _evaluator(run, finish)))
 
 
-def _behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
+def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
     """See the data through the encoder: by table where there is one, else on the fly."""
 
     def phi(episode):
@@ -229,7 +229,7 @@ def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, An
     sampler = SAMPLERS[section.sampler]
 
     def one(key_pool, key_fit, data):
-        behaviour = _behaviour(encoder, data)
+        behaviour = see_behaviour(encoder, data)
         fitted = sampler.fit(key_fit, behaviour, section)
         return fitted, behaviour_tasks(key_pool, behaviour, section, centre_of(fitted))
 
@@ -261,7 +261,7 @@ def _fit_quality(tasks: Any, pool: Any) -> dict[str, Any]:
     }
 
 
-def _prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
+def prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
     """Draw the dataset states that rewards will be labelled on."""
     place = dataset.reached(config.infer.num_states, config.infer.seed)
     physics = None if dataset.physics is None else dataset.physics[place]

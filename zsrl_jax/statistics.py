@@ -33,26 +33,30 @@ def mean_spread(scores: Float[np.ndarray, "run ..."]) -> tuple[float, float]:
     return float(runs.mean()), float(runs.std(ddof=1)) if len(runs) > 1 else float("nan")
 
 
-def interquartile_mean(scores: Float[np.ndarray, "..."]) -> float:
+def mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
+    """Return the mean over runs and tasks."""
+    return np.asarray(scores, np.float64).mean(axis=(-2, -1))
+
+
+def interquartile_mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
     """Return the mean of the middle half: floor(n / 4) scores are cut off at either end."""
-    ordered = np.sort(np.asarray(scores, np.float64), axis=None)
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
+    table = np.asarray(scores, np.float64)
+    ordered = np.sort(table.reshape(*table.shape[:-2], -1), axis=-1)
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
 def bootstrap(
     scores: Float[np.ndarray, "run task"],
-    statistic: Callable[[np.ndarray], float] = interquartile_mean,
+    statistic: Callable[[np.ndarray], np.ndarray] = interquartile_mean,
     repetitions: int = REPETITIONS,
     seed: int = 0,
 ) -> Estimate:
-    """Return a statistic and its 95 % percentile interval under the stratified bootstrap."""
+    """Return a statistic of [..., run, task] and its 95 % percentile interval."""
     scores = _table(scores)
-    draw = np.random.default_rng(seed)
-    picks = draw.integers(0, scores.shape[0], (repetitions, *scores.shape))
-    tasks = np.arange(scores.shape[1])[None]
-    values = [statistic(scores[pick, tasks]) for pick in picks]
-    low, high = np.percentile(values, (2.5, 97.5))
+    picks = np.random.default_rng(seed).integers(0, len(scores), (repetitions, *scores.shape))
+    drawn = scores[picks, np.arange(scores.shape[1])[None, None]]
+    low, high = np.percentile(statistic(drawn), (2.5, 97.5))
     return Estimate(float(statistic(scores)), float(low), float(high))
 
 
@@ -73,7 +77,7 @@ def improvement_interval(
     seed: int = 0,
 ) -> Estimate:
     """Return the paired probability of improvement with its interval; pairs stay together."""
-    return bootstrap(_wins(_table(better) - _table(than)), np.mean, repetitions, seed)
+    return bootstrap(_wins(_table(better) - _table(than)), mean, repetitions, seed)
 
 
 def profile(

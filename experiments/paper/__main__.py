@@ -1,0 +1,90 @@
+"""Run a study of the paper and draw it: python -m experiments.paper NAME --scale=laptop
+
+NAME is main, spread, dimension, alpha, samplers, dilution, components, subtrajectories, task_space,
+or all. Cells that are done are skipped, cut-off ones go on; runs and figures go under --out.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from experiments import cli
+from experiments.paper.cells import Cell, Place, cells_of, parse_fields
+from experiments.paper.launch import (
+    Jobs,
+    count_accelerators,
+    parse_parameters,
+    run_here,
+    run_jobs,
+    waves,
+)
+from experiments.paper.plan import study_names, tell, write_plan
+from experiments.paper.progress import Progress
+from experiments.paper.studies import Size
+from experiments.report.studies import draw_study
+from zsrl_jax.scale import choose_scale
+
+SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto: by the machine")
+OUT = flags.DEFINE_string("out", "runs/paper", "where runs and figures go")
+DOMAINS = flags.DEFINE_list("domains", [], "only these; default: the study's own")
+ENCODERS = flags.DEFINE_list("encoders", [], "only these; default: the study's own")
+SEEDS = flags.DEFINE_integer("seeds", 0, "seeds of every cell; default: the scale's", 0)
+SET = flags.DEFINE_multi_string("set", [], "a config field for every cell: policy.updates=5000")
+LAUNCHER = flags.DEFINE_enum("launcher", "local", ["local", "slurm"], "where cells run")
+JOBS = flags.DEFINE_integer(
+    "jobs", 0, "cells at once; default: one a local accelerator, on SLURM all", 0
+)
+DRY = flags.DEFINE_bool("dry", False, "only tell what would be run")
+SLURM = flags.DEFINE_multi_string("slurm", [], "sbatch options, as partition=gpu or time=720")
+
+
+def main(argv) -> None:
+    """Run every cell that is not done, then draw."""
+    names = study_names(argv[1:])
+    if count_accelerators() > 1:  # jobs will use them: this process must not fill their memory
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    scale, reason = choose_scale(SCALE.value)
+    size = Size(tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value)
+    place = Place(Path(OUT.value), scale, size, parse_fields(SET.value))
+    plans = {name: cells_of(name, place) for name in names}
+    if DRY.value:
+        print(tell(plans, place))
+        return
+    for name, cells in plans.items():
+        write_plan(name, cells, place)
+    encoders, rest = waves([cell for cells in plans.values() for cell in cells])
+    print(f"{', '.join(names)} at {scale} scale ({reason}): {len(rest)} cells, "
+          f"{len(encoders)} encoders shared by them; under {place.root}")  # fmt: skip
+    failed = run([*encoders, *rest], place)
+    for name in names:
+        for file in draw_study(place.root / f"{name}.study.json", place.root / "figures"):
+            print(f"{name}: {file}")
+    if failed:
+        told = "".join(f"\n  {cell.name}: {reason}" for cell, reason in failed.items())
+        print(f"error: {len(failed)} cells failed:{told}", file=sys.stderr)
+        sys.exit(1)
+
+
+def run(cells: list[Cell], place: Place) -> dict[Cell, str]:
+    """Run what is not done, where the flags say."""
+    done = [cell for cell in cells if cell.is_done(place)]
+    todo = [cell for cell in cells if cell not in done]
+    if not todo:
+        return {}
+    bar = Progress(cells, done, place)
+    try:
+        if LAUNCHER.value == "slurm":
+            parameters = parse_parameters(SLURM.value)
+            return run_jobs(todo, place, bar, Jobs("slurm", JOBS.value, parameters))
+        at_once = JOBS.value or count_accelerators()
+        if at_once > 1:
+            return run_jobs(todo, place, bar, Jobs("local", at_once, {"timeout_min": 60 * 24 * 30}))
+        return run_here(todo, place, bar)
+    finally:
+        bar.close()
+
+
+if __name__ == "__main__":
+    cli.run(main)

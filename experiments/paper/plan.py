@@ -1,0 +1,77 @@
+"""What a study consists of, on disk: NAME.study.json, so that a report can tell what is missing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from experiments.paper.cells import Cell, Place, quoted
+from experiments.paper.launch import waves
+from experiments.paper.progress import cost
+from experiments.paper.studies import PUBLISHED, STUDIES
+from zsrl_jax.checkpoint import write_text
+from zsrl_jax.errors import ConfigError, TaskError, unknown
+
+
+def study_names(args: list[str]) -> list[str]:
+    """Return the studies that were asked for."""
+    if len(args) != 1:
+        raise ConfigError(
+            f"expected one study, got {len(args)}: python -m experiments.paper NAME, "
+            f"with NAME of {', '.join(STUDIES)}, all"
+        )
+    if args[0] != "all" and args[0] not in STUDIES:
+        raise TaskError(unknown("study", args[0], [*STUDIES, "all"]))
+    return list(STUDIES) if args[0] == "all" else args
+
+
+def write_plan(name: str, cells: list[Cell], place: Place) -> Path:
+    """Write a study's cells: what each is, where its results will be, and its command."""
+    study = STUDIES[name]
+    rows = [
+        {
+            "kind": cell.kind,
+            "domain": cell.domain,
+            "encoder": cell.encoder,
+            "sampler": cell.sampler,
+            "seeds": cell.seeds,
+            "fields": dict(cell.fields),
+            "value": value_of(cell, study.axis, place),
+            "folder": str(cell.folder(place).relative_to(place.root)),
+            "command": quoted(cell.command(place)),
+        }
+        for cell in cells
+    ]
+    plan: dict[str, Any] = {"name": name, "title": study.title, "axis": study.axis}
+    plan |= {
+        "scale": place.scale,
+        "cells": rows,
+        "published": PUBLISHED if name == "samplers" else {},
+    }
+    place.root.mkdir(parents=True, exist_ok=True)
+    file = place.root / f"{name}.study.json"
+    write_text(file, json.dumps(plan, indent=1))
+    return file
+
+
+def value_of(cell: Cell, axis: str, place: Place) -> float | None:
+    """Return where a cell stands on the study's axis."""
+    if not axis or cell.kind == "oracle":
+        return None
+    value = cell.config(place)
+    for part in axis.split("."):
+        value = value[part]
+    return value
+
+
+def tell(plans: dict[str, list[Cell]], place: Place) -> str:
+    """Tell what studies would run: cells and updates over all seeds, and what is done of them."""
+    head = f"{'study':<18}{'cells':>7}{'encoders':>10}{'done':>6}{'encoder updates':>18}"
+    lines = [head + f"{'policy updates':>17}"]
+    every = {**plans, "together": [cell for cells in plans.values() for cell in cells]}
+    for name, cells in every.items() if len(plans) > 1 else plans.items():
+        encoders, rest = waves(cells)
+        done = sum(cell.is_done(place) for cell in [*encoders, *rest])
+        updates = [sum(cost(cell, place) for cell in part) for part in (encoders, rest)]
+        line = f"{name:<18}{len(rest):>7}{len(encoders):>10}{done:>6}"
+        lines.append(line + f"{updates[0]:>18,}{updates[1]:>17,}")
+    return "\n".join(lines)

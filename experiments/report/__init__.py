@@ -1,0 +1,1 @@
+"""Pages and figures of finished runs: python -m experiments.report RUNS --out report/."""

@@ -1,0 +1,124 @@
+"""What is on disk: studies with their cells, and runs; what has no results is there as missing."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from zsrl_jax.errors import DataError
+
+
+class Row(NamedTuple):
+    """A cell of a study, or a run of none: what it is, and its results where there are any."""
+
+    domain: str
+    encoder: str
+    sampler: str
+    fields: dict[str, Any]
+    value: float | None  # its place on the study's axis
+    folder: Path
+    command: str
+    results: dict[str, Any] | None
+    kind: str = "score"
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Return scores [seed, task], means over episodes; seeds without a score are left out."""
+        if self.results is None or "returns" not in self.results:
+            return np.zeros((0, 0))
+        table = np.array(self.results["returns"], np.float64).mean(axis=2)
+        return table[np.isfinite(table).all(axis=1)]
+
+    @property
+    def mean(self) -> float:
+        """Return the mean score; nan where it is missing."""
+        return float(self.scores.mean()) if self.scores.size else float("nan")
+
+
+class Loaded(NamedTuple):
+    """A study as it stands on disk."""
+
+    name: str
+    title: str
+    scale: str
+    axis: str
+    rows: list[Row]
+    published: dict[str, dict[str, list[float]]]
+    file: Path
+
+    def pick(self, **wanted: Any) -> list[Row]:
+        """Return the rows with these properties."""
+        return [r for r in self.rows if all(getattr(r, k) == v for k, v in wanted.items())]
+
+    def names(self, what: str) -> list[Any]:
+        """Return the values of a property in the study's order."""
+        return list(dict.fromkeys(getattr(r, what) for r in self.rows if r.kind != "oracle"))
+
+    def missing(self) -> list[Row]:
+        """Return the cells without results."""
+        return [row for row in self.rows if row.results is None]
+
+
+def read_results(folder: Path) -> dict[str, Any] | None:
+    """Return a run's results, or None where there are none."""
+    file = folder / "results.json"
+    if not file.exists():
+        return None
+    try:
+        return json.loads(file.read_text())
+    except ValueError as error:
+        raise DataError(f"'{file}' is damaged: {error}; run its command again") from error
+
+
+def load_study(file: Path) -> Loaded:
+    """Read a study and all results that its cells have."""
+    plan = json.loads(file.read_text())
+    rows = []
+    for cell in plan["cells"]:
+        folder = file.parent / cell["folder"]
+        own = {name: cell[name] for name in Row._fields if name in cell and name != "folder"}
+        rows.append(Row(folder=folder, results=read_results(folder), **own))
+    facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
+    return Loaded(rows=rows, file=file, **facts)
+
+
+def load_studies(root: Path) -> list[Loaded]:
+    """Find every study under a folder."""
+    return [load_study(file) for file in sorted(root.rglob("*.study.json"))]
+
+
+def load_runs(root: Path) -> list[Row]:
+    """Find every scored run under a folder."""
+    found = []
+    for file in sorted(root.rglob("results.json")):
+        results = read_results(file.parent)
+        if not results or "returns" not in results:
+            continue
+        config = results["config"]
+        if "oracle" in config:
+            names = "oracle", ", ".join(config["oracle"]["tasks"])
+        else:
+            names = config["encoder"]["name"], config["tasks"]["sampler"]
+        command = " ".join(results["command"])
+        found.append(Row(config["domain"], *names, {}, None, file.parent, command, results))
+    return found
+
+
+def stamp(rows: list[Row]) -> str:
+    """Say of which scale, data and seeds a figure is: it stands on every figure."""
+    known = [row.results for row in rows if row.results]
+    if not known:
+        return "no results yet"
+    scales = sorted({r["scale"] for r in known})
+    seeds = sorted({len(r["seeds"]) for r in known})
+    own = [r["data"] for r in known if r["data"]["source"].startswith("collected")]
+    text = f"scale: {', '.join(scales)} · seeds: {', '.join(map(str, seeds))} · "
+    if own:
+        episodes = sorted({data["episodes"] for data in own})
+        text += f"data: collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)"
+    else:
+        text += "data: " + ", ".join(sorted({r["data"]["source"] for r in known}))
+    if own or scales != ["paper"]:
+        text += " · not comparable with published ExORL scores"
+    return text

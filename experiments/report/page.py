@@ -1,0 +1,149 @@
+"""The report as one HTML page that needs nothing but itself, and as Markdown beside its figures."""
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.report.figures import Chart, inline
+from experiments.report.load import Row, stamp
+from experiments.report.studies import Section
+from experiments.report.tables import MISSING, Entry, Table
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }
+table { border-collapse: collapse; margin: .6em 0 1.6em; font-size: 13px; }
+th, td { border-bottom: 1px solid #ddd; padding: .25em .7em; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+th { cursor: pointer; user-select: none; background: #f4f4f4; }
+th[aria-sort=ascending]::after { content: " \\2191"; }
+th[aria-sort=descending]::after { content: " \\2193"; }
+td.missing { color: #b00020; } img { max-width: 100%; } .stamp { color: #555; font-size: 13px; }
+code { font-size: 12px; overflow-wrap: anywhere; } details { margin: .4em 0; }
+"""
+SCRIPT = """
+for (const head of document.querySelectorAll("th")) head.addEventListener("click", () => {
+  const table = head.closest("table"), body = table.tBodies[0];
+  const index = [...head.parentNode.children].indexOf(head);
+  const up = head.getAttribute("aria-sort") !== "ascending";
+  const key = row => row.children[index].dataset.value ?? row.children[index].textContent;
+  const compare = (a, b) => {
+    const x = key(a), y = key(b), n = Number(x) - Number(y);
+    return Number.isNaN(n) ? x.localeCompare(y) : n;
+  };
+  const rows = [...body.rows].sort((a, b) => up ? compare(a, b) : compare(b, a));
+  for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+  body.append(...rows);
+});
+"""
+
+
+def make_html(title: str, sections: Sequence[Section], extra: Sequence[Chart],
+              runs: Sequence[Row], out: Path) -> str:  # fmt: skip
+    """Return the page."""
+    parts = [
+        f"<h1>{html.escape(title)}</h1>",
+        f"<p class=stamp>{html.escape(stamp(list(runs)))}</p>",
+    ]
+    for section in sections:
+        study = section.study
+        parts.append(f'<h2 id="{study.name}-{study.scale}">{study.name} ({study.scale} scale)</h2>')
+        parts.append(f"<p>{html.escape(study.title)}.</p>{_missing(section)}")
+        parts += [_figure(chart) for chart in section.charts]
+        parts += [_table(table, out) for table in section.tables]
+    if extra:
+        parts.append("<h2>Learning curves</h2>")
+        parts += [_figure(chart) for chart in extra]
+    parts += ["<h2>Runs</h2>", *(_run(row, out) for row in runs)]
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
+    icon = '<link rel="icon" href="data:,">'
+    body = "\n".join(parts)
+    return (f'<!doctype html><html lang="en"><head>{head}{icon}</head>\n<body>{body}\n'
+            f"<script>{SCRIPT}</script></body></html>\n")  # fmt: skip
+
+
+def _figure(chart: Chart) -> str:
+    alt = html.escape(chart.caption, quote=True)
+    return (f'<figure><img alt="{alt}" src="{inline(chart)}">'
+            f"<figcaption>{html.escape(chart.caption)} <span class=stamp>"
+            f"{html.escape(stamp(chart.rows))}</span></figcaption></figure>")  # fmt: skip
+
+
+def _missing(section: Section) -> str:
+    lost = section.study.missing()
+    if not lost:
+        return ""
+    items = "".join(f"<li>{row.folder.name}: <code>{html.escape(row.command)}</code></li>"
+                    for row in lost)  # fmt: skip
+    told = f"{len(lost)} of {len(section.study.rows)} cells are missing"
+    return f"<details class=stamp><summary>{told}</summary><ul>{items}</ul></details>"
+
+
+def _table(table: Table, out: Path) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.head)
+    body = "".join("<tr>" + "".join(_cell(entry, out) for entry in row) + "</tr>\n"
+                   for row in table.body)  # fmt: skip
+    return (f"<h3>{html.escape(table.title)}</h3><table><thead><tr>{head}</tr></thead>\n"
+            f"<tbody>{body}</tbody></table>")  # fmt: skip
+
+
+def _cell(entry: Entry, out: Path) -> str:
+    text = html.escape(entry.text)
+    if entry.folder is not None and entry.text != MISSING:
+        text = f'<a href="#{anchor(entry.folder, out)}">{text}</a>'
+    value = "" if entry.value is None else f' data-value="{entry.value:.6g}"'
+    mark = " class=missing" if entry.text == MISSING else ""
+    return f"<td{mark}{value}>{text}</td>"
+
+
+def anchor(folder: Path, out: Path) -> str:
+    """Return the name of a run's place on the page."""
+    return "run-" + html.escape(relative(folder, out).replace("/", "-").replace(" ", "-"))
+
+
+def relative(folder: Path, out: Path) -> str:
+    """Return a folder as seen from the report."""
+    return os.path.relpath(folder, out)
+
+
+def _run(row: Row, out: Path) -> str:
+    results = row.results or {}
+    place = relative(row.folder, out)
+    config = html.escape(json.dumps(results.get("config"), indent=1))
+    seconds = results.get("seconds", {}).get("total")
+    return (f'<details id="{anchor(row.folder, out)}"><summary>{html.escape(place)}</summary>'
+            f"<p>{html.escape(stamp([row]))}; {seconds} s; results: "
+            f'<a href="{html.escape(place)}/results.json">results.json</a></p>'
+            f"<p><code>{html.escape(row.command)}</code></p>"
+            f"<details><summary>config</summary><pre>{config}</pre></details></details>"
+            )  # fmt: skip
+
+
+def make_markdown(title: str, sections: Sequence[Section], extra: Sequence[Chart],
+                  runs: Sequence[Row], out: Path) -> str:  # fmt: skip
+    """Return the same as Markdown; figures are the PNG files beside it."""
+    lines = [f"# {title}", "", stamp(list(runs)), ""]
+    for section in sections:
+        study, lost = section.study, section.study.missing()
+        lines += [f"## {study.name} ({study.scale} scale)", "", f"{study.title}.", ""]
+        if lost:
+            lines += [f"{len(lost)} of {len(study.rows)} cells are missing:", ""]
+            lines += [f"- {row.folder.name}: `{row.command}`" for row in lost] + [""]
+        for chart in section.charts:
+            lines += _picture(chart)
+        for table in section.tables:
+            lines += [f"### {table.title}", "", "| " + " | ".join(table.head) + " |",
+                      "|" + "---|" * len(table.head)]  # fmt: skip
+            lines += ["| " + " | ".join(e.text for e in row) + " |" for row in table.body] + [""]
+    for chart in extra:
+        lines += ["## Learning curves", "", *_picture(chart)]
+    lines += ["## Runs", "", "| folder | command |", "|---|---|"]
+    lines += [f"| {relative(row.folder, out)} | `{row.command}` |" for row in runs]
+    return "\n".join(lines) + "\n"
+
+
+def _picture(chart: Chart) -> list[str]:
+    note = f"{chart.caption} ({stamp(chart.rows)})"
+    return [f"![{chart.caption}](figures/{chart.name}.png)", "", f"*{note}*", ""]

@@ -1,0 +1,137 @@
+"""Tables of a report: a value is shown as text, sorted as a number, and leads to its run."""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.report.load import Loaded, Row
+from zsrl_jax import statistics as stats
+
+MISSING = "missing"
+
+
+class Entry(NamedTuple):
+    """One field of a table."""
+
+    text: str
+    value: float | None = None  # to sort by; None: by its text
+    folder: Path | None = None  # the run it comes from
+
+
+class Table(NamedTuple):
+    """A table with its title."""
+
+    title: str
+    head: list[str]
+    body: list[list[Entry]]
+
+
+def number(value: float, digits: int = 1, folder: Path | None = None) -> Entry:
+    """Show a number, or that it is missing."""
+    if value is None or not math.isfinite(value):
+        return Entry(MISSING, -math.inf, folder)
+    return Entry(f"{value:.{digits}f}", value, folder)
+
+
+def spread_entry(scores: np.ndarray, folder: Path | None = None) -> Entry:
+    """Show a mean with its spread over seeds."""
+    if not scores.size:
+        return Entry(MISSING, -math.inf, folder)
+    mean, spread = stats.mean_spread(scores)
+    text = f"{mean:.1f}" + (f" ± {spread:.1f}" if math.isfinite(spread) else "")
+    return Entry(text, mean, folder)
+
+
+def by_task(study: Loaded) -> list[Table]:
+    """Return a table a domain: every cell's score by task, with the random policy's."""
+    found = []
+    for domain in study.names("domain"):
+        rows = study.pick(domain=domain)
+        scored = [row for row in rows if row.results and row.kind != "oracle"]
+        tasks = scored[0].results["tasks"] if scored and scored[0].results else []
+        oracle = study.pick(domain=domain, kind="oracle")
+        body = [_task_line(study, row, tasks) for row in rows if row.kind != "oracle"]
+        if scored and scored[0].results:
+            chance = np.array(scored[0].results["random"]).mean(axis=1)
+            line = [Entry("random policy"), Entry("")] + ([Entry("")] if study.axis else [])
+            body.append([*line, *map(number, chance), number(chance.mean()), Entry("")])
+        body += [_task_line(study, row, tasks, "oracle (TD3 on the reward)") for row in oracle]
+        axis = [study.axis.split(".")[-1]] if study.axis else []
+        head = ["encoder", "tasks from", *axis, *tasks, "mean", "run"]
+        found.append(Table(f"{domain}: mean return ± deviation over seeds", head, body))
+    return found
+
+
+def _task_line(study: Loaded, row: Row, tasks: list[str], title: str = "") -> list[Entry]:
+    name = row.sampler + "".join(f", {k.split('.')[-1]} {v}" for k, v in row.fields.items()
+                                 if k != study.axis)  # fmt: skip
+    line = [Entry(title), Entry("")] if title else [Entry(row.encoder), Entry(name)]
+    if study.axis:
+        line.append(Entry(f"{row.value:g}", row.value) if row.value is not None else Entry(""))
+    if not row.scores.size:
+        return [*line, *(Entry(MISSING, -math.inf) for _ in tasks), Entry(MISSING, -math.inf),
+                Entry(row.folder.name)]  # fmt: skip
+    scores = [spread_entry(row.scores[:, [i]], row.folder) for i in range(len(tasks))]
+    whole = spread_entry(row.scores, row.folder)
+    return [*line, *scores, whole, Entry(row.folder.name, None, row.folder)]
+
+
+def comparison(study: Loaded) -> Table:
+    """Compare btd with uniform, encoder by encoder: gain, outcome, probability of improvement."""
+    head = ["domain", "encoder", "uniform", "btd", "gain %", "outcome", "P(btd > uniform)", "95 %"]
+    body, outcomes, gains = [], [], []
+    for domain in study.names("domain"):
+        for encoder in study.names("encoder"):
+            pair = [study.pick(domain=domain, encoder=encoder, sampler=s)[:1]
+                    for s in ("uniform", "btd")]  # fmt: skip
+            u, b = (p[0].scores if p else np.zeros((0, 0)) for p in pair)
+            folders = [p[0].folder if p else None for p in pair]
+            line = [Entry(domain), Entry(encoder), spread_entry(u, folders[0]),
+                    spread_entry(b, folders[1])]  # fmt: skip
+            if u.size and b.size:
+                gain = stats.gain(float(b.mean()), float(u.mean()))
+                outcome = stats.outcome(b.mean(axis=1), u.mean(axis=1))
+                line += [number(gain), Entry(outcome), *_improvement(b, u)]
+                outcomes.append(outcome)
+                gains.append(gain)
+            else:
+                line += [Entry(MISSING, -math.inf) for _ in range(4)]
+            body.append(line)
+    counts = ", ".join(f"{outcomes.count(word)} {word}" for word in ("win", "tie", "loss"))
+    average = f"{np.mean(gains):+.1f} %" if gains else MISSING
+    title = f"BTD against uniform: {counts}; average gain {average} (paper: 13 of 15 won, +20 %)"
+    return Table(title, head, body)
+
+
+def _improvement(b: np.ndarray, u: np.ndarray) -> list[Entry]:
+    if b.shape != u.shape:
+        return [number(stats.improvement(b, u, paired=False), 2), Entry("not paired")]
+    found = stats.improvement_interval(b, u)
+    return [number(found.value, 2), Entry(f"{found.low:.2f} to {found.high:.2f}", found.low)]
+
+
+def aggregate(study: Loaded) -> Table:
+    """Return interquartile means over all runs and tasks of a domain, with intervals."""
+    head = ["domain", "tasks from", "interquartile mean", "95 %", "mean", "runs x tasks"]
+    body = []
+    for domain in study.names("domain"):
+        for sampler in study.names("sampler"):
+            tables = [r.scores for r in study.pick(domain=domain, sampler=sampler) if r.scores.size]
+            if not tables:
+                body.append([Entry(domain), Entry(sampler), *[Entry(MISSING, -math.inf)] * 4])
+                continue
+            scores = np.concatenate(strata(tables), axis=1)
+            iqm = stats.bootstrap(scores)
+            body.append([Entry(domain), Entry(sampler), number(iqm.value),
+                         Entry(f"{iqm.low:.1f} to {iqm.high:.1f}", iqm.low), number(scores.mean()),
+                         Entry(f"{scores.shape[0]} x {scores.shape[1]}", scores.size)])  # fmt: skip
+    title = "Over all encoders: each encoder and task is a stratum of the bootstrap"
+    return Table(title, head, body)
+
+
+def strata(tables: list[np.ndarray]) -> list[np.ndarray]:
+    """Cut tables [seed, task] to the seeds that all have, so that they stand side by side."""
+    seeds = min(len(table) for table in tables)
+    return [table[:seeds] for table in tables]

@@ -1,0 +1,130 @@
+"""Studies as tables of cells: configs are sound, encoders shared, the same cell is one run."""
+
+import json
+
+import pytest
+
+from experiments.paper import cells, launch, progress, work
+from experiments.paper.cells import Cell, Place, cells_of
+from experiments.paper.plan import study_names, write_plan
+from experiments.paper.studies import STUDIES, Size
+from zsrl_jax.errors import ConfigError, TaskError
+from zsrl_jax.settings import check
+
+
+@pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_cell_of_every_study_is_a_sound_config(name, scale, tmp_path):
+    place = Place(tmp_path, scale)
+    found = cells_of(name, place)
+    assert len(found) == len(set(found)) == len({cell.folder(place) for cell in found})
+    for cell in found:
+        config = cell.config(place)
+        check(config)
+        assert config.seeds == cell.seeds and config.scale == scale
+        assert progress.cost(cell, place) > 0 and cell.kind in work.KINDS
+        if cell.kind != "oracle":  # a mixture needs as many points as components
+            assert config.tasks.num_components <= config.tasks.num_subtrajectories
+
+
+def test_paper_scale_has_the_cells_of_the_paper(tmp_path):
+    place = Place(tmp_path, "paper")
+    count = {name: len(cells_of(name, place)) for name in STUDIES}
+    assert count["main"] == count["spread"] == 3 * 7 * 2 + 3  # an oracle a domain, of all its tasks
+    assert count["dimension"] == 3 * 7 * 2 * 6 and count["alpha"] == 3 * 7 * 5
+    assert count["samplers"] == 3 * 6 * 2 and count["dilution"] == 3 * 7 * 6
+    assert count["components"] == 3 * 7 * 6 and count["subtrajectories"] == 3 * 6
+    assert all(cell.seeds == 5 for name in STUDIES for cell in cells_of(name, place))
+
+
+def test_encoders_are_trained_once_for_all_samplers_alphas_and_components(tmp_path):
+    place = Place(tmp_path, "paper")
+    every = [c for name in ("main", "spread", "alpha", "samplers", "components", "subtrajectories")
+             for c in cells_of(name, place)]  # fmt: skip
+    encoders, rest = launch.waves(every)
+    assert len(encoders) == 3 * 7 and all(cell.kind == "encoder" for cell in encoders)
+    assert len(rest) == len(set(rest)) < len(every)
+    (dims, _) = launch.waves(cells_of("dimension", place))
+    assert len(dims) == 3 * 7 * 6
+
+
+def test_the_same_cell_of_two_studies_is_one_run(tmp_path):
+    place = Place(tmp_path, "paper")
+    main, components = cells_of("main", place), cells_of("components", place)
+    shared = set(main) & set(components)  # K = 20 is the default
+    assert {(c.domain, c.encoder) for c in shared} == {(c.domain, c.encoder) for c in components}
+    other = next(c for c in components if c not in shared)
+    assert "num_components" in other.name and other.fields[0][0] == "tasks.num_components"
+
+
+def test_flags_narrow_a_study_and_set_fields(tmp_path):
+    size = Size(("walker",), ("fb",), 2)
+    fields = cells.parse_fields(
+        ["policy.updates=7", "data.cache=here", "policy.center_reward=False"]
+    )
+    place = Place(tmp_path, "smoke", size, fields)
+    found = cells_of("dimension", place)
+    assert {(c.domain, c.encoder, c.seeds) for c in found} == {("walker", "fb", 2)}
+    config = found[0].config(place)
+    assert config.policy.updates == 7 and config.data.cache == "here"
+    assert config.policy.center_reward is False
+    command = found[0].command(place)
+    assert "--config.policy.updates=7" in command and "--config.seeds=2" in command
+    with pytest.raises(ConfigError, match="policy.update=7"):
+        found[0].config(place._replace(fields=(("policy.update", 7),)))
+    with pytest.raises(ConfigError, match="polcy"):
+        found[0].config(place._replace(fields=(("polcy.updates", 7),)))
+    with pytest.raises(ConfigError, match="expected field=value"):
+        cells.parse_fields(["policy.updates"])
+
+
+def test_a_study_that_does_not_exist_is_told_with_the_nearest():
+    assert study_names(["all"]) == list(STUDIES)
+    with pytest.raises(TaskError, match="did you mean 'dilution'"):
+        study_names(["dillution"])
+    with pytest.raises(ConfigError, match="expected one study"):
+        study_names([])
+
+
+def test_slurm_options_are_read():
+    found = launch.parse_parameters(["partition=gpu", "time=720"])
+    assert found == {"slurm_partition": "gpu", "slurm_time": 720}
+    with pytest.raises(ConfigError, match="expected key=value"):
+        launch.parse_parameters(["gpu"])
+
+
+def test_a_run_adopts_its_encoder_once(tmp_path):
+    source, target = tmp_path / "encoder", tmp_path / "run"
+    (source / "encoder" / "tree").mkdir(parents=True)
+    (source / "encoder" / "tree" / "a").write_text("weights")
+    (source / "metrics.jsonl").write_text("{}\n")
+    work.adopt(source, target)
+    assert (target / "encoder" / "tree" / "a").read_text() == "weights"
+    (target / "metrics.jsonl").write_text("{}\n{}\n")
+    work.adopt(source, target)  # a run that went on keeps its own
+    assert (target / "metrics.jsonl").read_text() == "{}\n{}\n"
+    assert not (target / "encoder.part").exists()
+
+
+def test_position_is_read_from_metrics_even_half_written(tmp_path):
+    place = Place(tmp_path, "smoke")
+    cell = Cell("score", "cheetah", "fb", "btd", 2)
+    assert progress.position(cell, place) == 0
+    folder = cell.folder(place)
+    folder.mkdir(parents=True)
+    lines = [{"step": 60, "encoder/loss": [1, 2]}, {"step": 40, "policy/q": [1, 2]}]
+    text = "\n".join(map(json.dumps, lines)) + '\n{"step": 60, "pol'
+    (folder / "metrics.jsonl").write_text(text)
+    assert progress.position(cell, place) == 40 * 2
+
+
+def test_a_plan_names_every_cell_with_its_folder_and_command(tmp_path):
+    place = Place(tmp_path, "smoke")
+    found = cells_of("components", place)
+    plan = json.loads(write_plan("components", found, place).read_text())
+    assert [row["value"] for row in plan["cells"]] == [2, 4]
+    for row, cell in zip(plan["cells"], found, strict=True):
+        assert place.root / row["folder"] == cell.folder(place)
+        assert row["command"].startswith(
+            "python -m experiments.run --config=configs/cell.py:cheetah"
+        )

@@ -1,0 +1,128 @@
+"""A tiny study end to end: a shared encoder, a job, figures, the page, what is missing."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from experiments.paper import launch
+from experiments.paper.cells import Place, cells_of
+from experiments.paper.launch import Jobs, run_here, run_jobs, waves
+from experiments.paper.plan import write_plan
+from experiments.paper.progress import Progress
+from experiments.paper.studies import Size
+from experiments.report import curves, figures, page
+from experiments.report.load import load_runs, load_studies
+from experiments.report.studies import all_runs, make_section
+from experiments.report.tables import MISSING
+from zsrl_jax.errors import DataError
+
+FIELDS = (
+    ("log_every", 2), ("encoder.updates", 4), ("encoder.dim", 4), ("policy.updates", 4),
+    ("tasks.num_subtrajectories", 200), ("tasks.num_iters", 5), ("evaluate.episodes", 1),
+    ("evaluate.every", 2), ("data.episodes", 2),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Two studies: dilution whole, components with one cell done here and one missing."""
+    root = tmp_path_factory.mktemp("paper")
+    fields = (*FIELDS, ("data.cache", str(root / "data")))
+    place = Place(root / "out", "smoke", Size(("cheetah",), ("fb",), 1), fields)
+    plans = {name: cells_of(name, place) for name in ("dilution", "components")}
+    for name, cells in plans.items():
+        write_plan(name, cells, place)
+    encoders, rest = waves([plans["dilution"][0], plans["components"][1]])
+    bar = Progress([*encoders, *rest], [], place)
+    assert run_here([*encoders, *rest], place, bar) == {}
+    bar.close()
+    assert bar.bar.n == bar.bar.total  # every cell is counted to its end
+    return place
+
+
+def test_a_cell_starts_from_its_shared_encoder(place):
+    cell = cells_of("components", place)[1]
+    shared = cell.encoder_cell().folder(place) / "encoder"
+    own = cell.folder(place) / "encoder"
+    files = [f.relative_to(shared) for f in shared.rglob("*") if f.is_file()]
+    assert files and all((shared / f).samefile(own / f) for f in files)
+    lines = (cell.folder(place) / "metrics.jsonl").read_text()
+    assert "encoder/loss" in lines and "policy/q" in lines and "tasks/unseen_log" in lines
+
+
+def test_done_cells_are_skipped_and_a_job_completes_the_rest(place):
+    cells = cells_of("dilution", place)
+    done, left = cells
+    before = (done.folder(place) / "results.json").stat().st_mtime_ns
+    assert done.is_done(place) and not left.is_done(place)
+    how = Jobs("local", 1, {"timeout_min": 30})
+    encoders, rest = waves([left])
+    bar = Progress([*encoders, *cells], [done], place)
+    assert run_jobs([*encoders, *rest], place, bar, how) == {}
+    bar.close()
+    assert left.is_done(place)
+    assert (done.folder(place) / "results.json").stat().st_mtime_ns == before
+
+
+def test_uniform_tasks_obey_the_proposition(place):
+    found = json.loads((cells_of("dilution", place)[0].folder(place) / "results.json").read_text())
+    measured = found["dilution"]
+    np.testing.assert_allclose(measured["variance"]["uniform"], measured["trace"], rtol=0.1)
+
+
+def test_the_report_stands_alone_and_shows_what_is_missing(place, tmp_path):
+    studies = load_studies(place.out)
+    assert [s.name for s in studies] == ["components", "dilution"]
+    sections = [make_section(study) for study in studies]
+    runs = all_runs(sections, load_runs(place.out))
+    for section in sections:
+        for chart in section.charts:
+            files = figures.save(chart, tmp_path / "figures")
+            assert [f.suffix for f in files] == [".png", ".pdf"]
+            said = "\n".join(text.get_text() for text in chart.figure.texts)
+            assert "scale: smoke" in said and "collected by ourselves" in said
+    html = page.make_html("t", sections, [], runs, tmp_path)
+    assert not re.search(r'(src|href)="(?!data:|#|\.\.)', html)  # nothing from elsewhere
+    linked, there = (
+        set(re.findall(r'href="#(run-[^"]*)"', html)),
+        re.findall(r'id="(run-[^"]*)"', html),
+    )
+    assert linked and linked <= set(there)
+    assert MISSING in html and "1 of 2 cells are missing" in html
+    assert "python -m experiments.run --config=configs/cell.py:cheetah,fb,btd,smoke" in html
+    text = page.make_markdown("t", sections, [], runs, tmp_path)
+    assert "## dilution (smoke scale)" in text and MISSING in text
+    for picture in re.findall(r"\]\((figures/[^)]*)\)", text):
+        assert (tmp_path / picture).exists()
+    figures.close([chart for section in sections for chart in section.charts])
+
+
+def test_curves_are_drawn_of_runs_scored_during_training(place, tmp_path):
+    folder = cells_of("components", place)[1].folder(place)
+    points = curves.read_points(folder / "metrics.jsonl")
+    assert [step for step, _ in points] == [2, 4]
+    chart = curves.draw(place.out)
+    drawn = chart.figure.axes[0].get_lines()[0]
+    np.testing.assert_array_equal(drawn.get_xdata(), [2, 4])
+    figures.close([chart])
+    with pytest.raises(DataError, match="evaluate.every"):
+        curves.draw(tmp_path)
+
+
+def test_a_cell_that_fails_is_told_and_the_others_go_on(place):
+    good = cells_of("components", place)[1]
+    bad = good._replace(fields=(("policy.per_task", 0),))
+    bar = Progress([bad, good], [], place)
+    failed = run_here([bad, good], place, bar)
+    bar.close()
+    assert list(failed) == [bad] and "policy.per_task" in failed[bad]
+    shutil.rmtree(bad.folder(place), ignore_errors=True)
+
+
+def test_a_preempted_job_is_the_same_job_again(place):
+    cell = cells_of("components", place)[1]
+    again = launch.Job(cell, place).checkpoint().function
+    assert (again.cell, again.place) == (cell, place)

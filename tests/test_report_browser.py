@@ -1,0 +1,75 @@
+"""The report in a real browser: opens from disk without network, tables sort, no console errors."""
+
+import base64
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from webdriver import browser
+
+from experiments.report import figures, page
+from experiments.report.figures import finish, panels
+from experiments.report.load import Loaded, Row
+from experiments.report.studies import Section
+from experiments.report.tables import Entry, Table, number
+
+pytestmark = pytest.mark.browser
+SCORES = [9.5, 100.0, float("nan"), 20.0]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Path:
+    """The report that REPORT names, or one page with a figure and a table that is out of order."""
+    if "REPORT" in os.environ:
+        return Path(os.environ["REPORT"]).absolute()
+    folder = tmp_path_factory.mktemp("report")
+    results = {"scale": "smoke", "seeds": [0], "seconds": {"total": 1.0}, "config": {"a": "</b>"},
+               "data": {"source": "collected:x", "episodes": 4}}  # fmt: skip
+    rows = [Row("cheetah", f"e{i}", "btd", {}, None, folder / f"run {i}", "python -m x", results)
+            for i in range(len(SCORES))]  # fmt: skip
+    figure, (axis,) = panels(1)
+    axis.plot(np.arange(3))
+    body = [[Entry(row.encoder), number(score, folder=row.folder)]
+            for row, score in zip(rows, SCORES, strict=True)]  # fmt: skip
+    study = Loaded("main", "A study", "smoke", "", rows, {}, folder)
+    chart = finish("main", "A chart", figure, rows)
+    section = Section(study, [chart], [Table("Scores", ["encoder", "score"], body)])
+    file = folder / "index.html"
+    file.write_text(page.make_html("Report", [section], [], rows, folder))
+    figures.close([chart])
+    return file
+
+
+def column(window, index: int) -> list[str]:
+    script = f"""const table = document.querySelector("table");
+        return [...table.tBodies[0].rows].map(row => row.children[{index}].textContent)"""
+    return window.run(script)
+
+
+def test_page_opens_sorts_and_says_nothing_wrong(report, tmp_path):
+    with browser() as window:
+        window.open(report.as_uri())
+        assert window.run("return document.querySelectorAll('h1').length") == 1
+        broken = "return [...document.images].filter(i => !i.naturalWidth).length"
+        assert window.run("return document.images.length") > 0 and window.run(broken) == 0
+        last = window.run("return document.querySelector('table').tHead.rows[0].cells.length") - 1
+        heads = 'document.querySelector("table").tHead.rows[0].cells'
+        if "REPORT" not in os.environ:
+            assert column(window, 1) == ["9.5", "100.0", "missing", "20.0"]
+            window.run(f"{heads}[1].click()")
+            assert column(window, 1) == ["missing", "9.5", "20.0", "100.0"]  # numbers, not words
+            window.run(f"{heads}[1].click()")
+            assert column(window, 1) == ["100.0", "20.0", "9.5", "missing"]
+            window.run(f"{heads}[0].click()")
+            assert column(window, 0) == ["e0", "e1", "e2", "e3"]
+        else:
+            window.run(f"{heads}[{last}].click()")
+            assert column(window, last) == sorted(column(window, last))
+        loaded = "return performance.getEntriesByType('resource').filter(" \
+                 "r => !r.name.startsWith('data:')).map(r => r.name)"  # fmt: skip
+        assert window.run(loaded) == []
+        shot = window.call("screenshot", "GET")
+        (tmp_path / "page.png").write_bytes(base64.b64decode(shot))
+        wrong = [line for line in window.log() if line["level"] in ("SEVERE", "WARNING")]
+        assert wrong == []

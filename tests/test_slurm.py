@@ -1,0 +1,72 @@
+"""A cell on a real SLURM: submitted, preempted, requeued, and completed from its saves."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from experiments.paper.cells import Place, cells_of
+from experiments.paper.launch import Jobs, run_jobs, waves
+from experiments.paper.progress import Progress
+from experiments.paper.studies import Size
+
+pytestmark = pytest.mark.slurm
+HOW = Jobs("slurm", 0, {"slurm_time": 30, "cpus_per_task": 1})
+
+
+def place_of(root, updates: int) -> Place:
+    fields = (
+        ("log_every", 5), ("checkpoint_every", 5), ("encoder.updates", 4), ("encoder.dim", 4),
+        ("policy.updates", updates), ("tasks.num_subtrajectories", 200), ("data.episodes", 2),
+        ("evaluate.episodes", 1), ("data.cache", str(root / "data")),
+    )  # fmt: skip
+    return Place(root / "out", "smoke", Size(("cheetah",), ("fb",), 1), fields)
+
+
+def test_cells_run_as_jobs_encoders_first(tmp_path):
+    place = place_of(tmp_path, 4)
+    encoders, rest = waves(cells_of("components", place)[:1])
+    cells = [*encoders, *rest]
+    bar = Progress(cells, [], place)
+    assert run_jobs(cells, place, bar, HOW) == {}
+    bar.close()
+    assert all(cell.is_done(place) for cell in cells)
+    assert len(list((place.root / "jobs").iterdir())) == 2  # a job a cell
+
+
+def test_a_preempted_job_is_requeued_and_goes_on_from_its_saves(tmp_path):
+    import submitit
+
+    from experiments.paper.launch import Job
+
+    place = place_of(tmp_path, 20_000)
+    cell = cells_of("components", place)[0]
+    executor = submitit.AutoExecutor(folder=place.root / "jobs" / "%j", cluster="slurm")
+    executor.update_parameters(slurm_time=30, cpus_per_task=1)
+    job = executor.submit(Job(cell, place))
+    log = cell.folder(place) / "metrics.jsonl"
+
+    def steps():
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [json.loads(x)["step"] for x in lines if "policy/" in x and x.endswith("}")]
+
+    wait_for(lambda: len(steps()) > 20)
+    subprocess.run(["scancel", "--signal=USR2", job.job_id], check=True)  # what preemption sends
+    wait_for(lambda: restarts(job.job_id) > 0)
+    reached = max(steps())
+    wait_for(lambda: max(steps(), default=0) > reached)
+    assert steps() == sorted(set(steps()))  # no update was done twice, none is missing
+    subprocess.run(["scancel", job.job_id], check=True)
+
+
+def restarts(job: str) -> int:
+    told = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True).stdout
+    return int(told.split("Restarts=")[1].split()[0]) if "Restarts=" in told else 0
+
+
+def wait_for(condition, seconds: float = 900) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(1)

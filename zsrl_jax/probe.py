@@ -1,0 +1,121 @@
+"""What a trained encoder alone tells, before any policy: dilution of returns, and where tasks lie.
+
+Both train the encoder if it is not on disk, then draw occupancies and task vectors of every seed
+and hand them to `geometry`, whose docstring has the equations.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from ml_collections import ConfigDict
+
+from zsrl_jax import geometry, pipeline
+from zsrl_jax.agent import Agent, AgentParams
+from zsrl_jax.data import Dataset
+from zsrl_jax.envs import DOMAINS
+from zsrl_jax.loop import over_seeds, stage_keys
+from zsrl_jax.pipeline import DATA_AXES, Encoded
+from zsrl_jax.stage import Run
+from zsrl_jax.tasks import SAMPLERS
+from zsrl_jax.tasks.pieces import draw_subtrajectories, occupancies
+
+SAMPLED = ("uniform", "subtraj", "btd")
+
+
+def train_encoder(
+    config: ConfigDict, dataset: Dataset, workdir: Path, quiet: bool = False
+) -> dict[str, float]:
+    """Train the encoder of a config alone and return the seconds it took."""
+    with pipeline.running(config, dataset, workdir, quiet) as run:
+        pipeline.encode(run, dataset)
+        return run.seconds
+
+
+def dilution(
+    config: ConfigDict,
+    dataset: Dataset,
+    workdir: Path,
+    quiet: bool = False,
+    *,
+    num_pieces: int,
+    num_tasks: int,
+) -> dict[str, Any]:
+    """Measure Tr(Sigma) / d and the variance of returns under each sampler; lists over seeds."""
+    with pipeline.running(config, dataset, workdir, quiet) as run:
+        encoded = pipeline.encode(run, dataset)
+        psi, square = _occupancies(run, encoded, num_pieces)
+        scaled = [p / s**0.5 for p, s in zip(psi, square, strict=True)]
+        variance = {}
+        for name in SAMPLED:
+            z = _draw(run, encoded, name, num_tasks)
+            pairs = zip(scaled, z, strict=True)
+            variance[name] = [geometry.return_variance(p, tasks) for p, tasks in pairs]
+    trace = [geometry.normalized_trace(p) for p in scaled]
+    return {"dim": config.encoder.dim, "trace": trace, "variance": variance} | {
+        "square_norm": [float(s) for s in square],
+        "num_pieces": num_pieces,
+        "num_tasks": num_tasks,
+    }
+
+
+def task_space(
+    config: ConfigDict,
+    dataset: Dataset,
+    workdir: Path,
+    quiet: bool = False,
+    *,
+    num: int,
+    threshold: float,
+) -> tuple[dict[str, Any], dict[str, Float[np.ndarray, "seed n d"]]]:
+    """Return overlap numbers, and the vectors: of the data, btd, uniform, and the test tasks."""
+    with pipeline.running(config, dataset, workdir, quiet) as run:
+        encoded = pipeline.encode(run, dataset)
+        vectors = {name: _draw(run, encoded, name, num) for name in SAMPLED}
+    states = pipeline.prompt_states(config, dataset)
+    pool = jnp.asarray(vectors["subtraj"])
+    params = AgentParams(encoded.data.encoder, None, pool, encoded.normalizer, *states)
+    agent = Agent(config, dataset.spec, dataset.domain, params)
+    tasks = list(DOMAINS[config.domain].tasks)
+    vectors["tasks"] = np.stack([agent.infer(task) for task in tasks], axis=1)
+    rivals = ("btd", "uniform")
+    found = [
+        geometry.overlap(z, {name: vectors[name][i] for name in rivals}, threshold)._asdict()
+        for i, z in enumerate(vectors["tasks"])
+    ]
+    return {"tasks": tasks, "overlap": found, "num": num}, vectors
+
+
+def _occupancies(
+    run: Run, encoded: Encoded, num: int
+) -> tuple[Float[np.ndarray, "seed n d"], Float[np.ndarray, " seed"]]:
+    """Draw psi of pieces, and the mean square norm of phi, for every seed."""
+    section = run.config.tasks
+
+    def one(key: Key[Array, ""], data: Any) -> tuple[Array, Array]:
+        behaviour = pipeline.see_behaviour(encoded.encoder, data)
+        pieces = draw_subtrajectories(key, behaviour.length, num, section.min_length)
+        psi = occupancies(behaviour, pieces, section.discount)
+        single = pieces._replace(length=jnp.ones_like(pieces.length))
+        phi = occupancies(behaviour, single, section.discount)
+        return psi, jnp.mean(jnp.sum(phi**2, axis=-1))
+
+    psi, square = over_seeds(one, (0, DATA_AXES))(stage_keys(run.keys, 20), encoded.data)
+    return np.asarray(psi), np.asarray(square)
+
+
+def _draw(run: Run, encoded: Encoded, name: str, num: int) -> Float[np.ndarray, "seed n d"]:
+    """Fit a sampler and draw from it, for every seed."""
+    sampler = SAMPLERS[name]
+
+    def one(key: Key[Array, ""], data: Any) -> Array:
+        key_fit, key_draw = jax.random.split(key)
+        behaviour = pipeline.see_behaviour(encoded.encoder, data)
+        fitted = sampler.fit(key_fit, behaviour, run.config.tasks)
+        return sampler.sample(key_draw, fitted, num)
+
+    keys = stage_keys(run.keys, 21 + SAMPLED.index(name))
+    return np.asarray(over_seeds(one, (0, DATA_AXES))(keys, encoded.data))
