@@ -81,6 +81,11 @@ def walker(file):
     write_counters(file.parent, [file.name], obs_dim=24)
 
 
+def to_nowhere(file):
+    file.unlink()
+    file.symlink_to("nowhere.npz")
+
+
 def all_rows(number):
     def damage(file):
         np.savez(file, **{key: x[:number] for key, x in arrays(file).items()})
@@ -93,6 +98,7 @@ DAMAGE = {
     "truncated": (lambda f: f.write_bytes(f.read_bytes()[:700]), None, "a whole npz archive"),
     "a flipped bit": (flip, "observation", "damage|checksum"),
     "an HTML page": (lambda f: f.write_text("<html>404</html>"), None, "found an HTML page"),
+    "a link to nowhere": (to_nowhere, None, "a file that can be read, found No such file"),
     "a pickle": (lambda f: f.write_bytes(pickle.dumps([1])), None, "a pickle, which is never"),
     "an object array": (plant("observation"), "observation", "found an object array"),
     "an object array nobody reads": (plant("extra"), "extra", "found an object array"),
@@ -149,9 +155,36 @@ def test_damage_is_skipped_counted_and_listed(folder, kind):
     assert len(data.skipped) == 1 and VICTIM in data.skipped[0]
     with pytest.warns(UserWarning, match=told):
         assert load_dataset(folder, on_bad="skip").skipped == data.skipped  # and from the store
-    with pytest.raises(DataError, match=told):  # who did not ask for it gets no partial data
+    with pytest.raises(DamageError, match=told) as error:  # who did not ask gets no partial data
         load_dataset(folder)
+    assert error.value.path == str(folder / VICTIM) and str(error.value) == data.skipped[0]
     assert not (folder / "canary").exists()
+
+
+@pytest.mark.parametrize("kind", ["another domain", "physics missing", "a wrong width"])
+def test_one_odd_file_is_left_out_also_when_it_is_the_first(folder, kind):
+    DAMAGE[kind][0](folder / NAMES[0])
+    with pytest.warns(UserWarning, match="1 damaged episodes skipped"):
+        data = load_dataset(folder, on_bad="skip", progress=False)
+    np.testing.assert_array_equal(data.obs[:, 0, 0], [100, 200, 300])
+    assert NAMES[0] in data.skipped[0] and "as in 'episode_1_5.npz'" in data.skipped[0]
+    assert data.physics is not None and data.domain == "cheetah"
+
+
+def test_what_the_first_file_lacks_is_not_dropped_from_all(folder):
+    drop("physics")(folder / NAMES[0])
+    with pytest.raises(
+        DamageError, match="18 columns as in 'episode_1_5.npz', found noth"
+    ) as error:
+        load_dataset(folder, progress=False)
+    assert error.value.path == str(folder / NAMES[0]) and error.value.key == "physics"
+
+
+def test_physics_of_two_precisions_are_stored_as_the_first(folder):
+    change("physics", lambda x: x.astype(np.float32))(folder / VICTIM)
+    data = load_dataset(folder, progress=False)
+    data.verify()
+    np.testing.assert_array_equal(data.physics[2], arrays(folder / VICTIM)["physics"])
 
 
 def test_one_row_is_no_episode(folder):

@@ -229,6 +229,90 @@ def test_damaged_hdf5(tmp_path, spoil, told):
     assert str(file) in error.value.path
 
 
+def edit_minari(change):
+    def write(folder):
+        write_minari(folder)
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            change(file)
+        return folder
+
+    return write
+
+
+def edit_npz(**changes):
+    def write(folder):
+        folder.mkdir()
+        np.savez(folder / "x.npz", **ogbench_arrays() | changes)
+        return folder / "x.npz"
+
+    return write
+
+
+def edit_d4rl(**changes):
+    def write(folder):
+        folder.mkdir()
+        write_hdf5(folder / "x.hdf5", d4rl_arrays() | changes)
+        return folder / "x.hdf5"
+
+    return write
+
+
+def a_stray_metadata(folder):
+    write_minari(folder)
+    (folder / "data" / "metadata.json").write_text("[1]")
+    return folder
+
+
+ODD = {
+    "ogbench: a pickle nobody reads": (
+        edit_npz(extra=np.array([open], dtype=object)), "extra", "an object array: a pickle",
+    ),
+    "ogbench: terminals not finite": (
+        edit_npz(terminals=np.full(15, np.nan)), "terminals", "not finite in row 0",
+    ),
+    "ogbench: terminals of text": (
+        edit_npz(terminals=np.array(["x"] * 15)), "terminals", "expected numbers",
+    ),
+    "d4rl: no axis": (edit_d4rl(observations=np.float32(1)), "observations", "rows"),
+    "d4rl: one axis": (
+        edit_d4rl(observations=np.ones(12), next_observations=np.ones(12)), "observations",
+        r"12 rows of one axis each, found shape \(12,\)",
+    ),
+    "d4rl: terminals not finite": (
+        edit_d4rl(terminals=np.full(12, np.inf)), "terminals", "not finite in row 0",
+    ),
+    "minari: no number of steps": (
+        edit_minari(lambda f: f["episode_1"].attrs.update(total_steps="x")), "total_steps",
+        "a number, found 'x'",
+    ),
+    "minari: an array for an episode": (
+        edit_minari(lambda f: f.update(episode_9=np.zeros(3))), "observations", "only nothing",
+    ),
+    "minari: a link elsewhere": (
+        edit_minari(lambda f: f.update(episode_9=h5py.ExternalLink("/etc/passwd", "/x"))),
+        "episode_9", "damage",
+    ),
+    "minari: metadata of another kind": (a_stray_metadata, None, "expected JSON"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_what_does_not_fit_a_format_is_one_typed_line(tmp_path, kind):
+    write, key, told = ODD[kind]
+    path = write(tmp_path / "data")
+    with pytest.raises(DamageError, match=told) as error:
+        load_dataset(path, progress=False)
+    assert error.value.key == key and "\n" not in str(error.value)
+    assert not list(tmp_path.rglob("*zsrl_store*"))
+
+
+def test_folders_that_are_no_episodes_are_passed_over(tmp_path):
+    write_arrow(tmp_path / "m")
+    (tmp_path / "m" / "data" / "old").mkdir()
+    (tmp_path / "m" / "data" / "old" / "part-0.arrow").write_bytes(b"")
+    same(load_dataset(tmp_path / "m", progress=False), expected())
+
+
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     write_hdf5(tmp_path / "x.hdf5", d4rl_arrays())
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -293,5 +377,8 @@ def test_the_commands(tmp_path):
     bad = command("inspect", tmp_path / "from")
     assert bad.returncode == 2 and "Traceback" not in bad.stderr
     assert "error: episode" in bad.stderr and "found an empty file" in bad.stderr
+    drawn = command("inspect", tmp_path / "to.npz", f"--plot={tmp_path / 'x.pmg'}")
+    assert drawn.returncode == 2 and "expected a name that ends in" in drawn.stderr
+    assert "Traceback" not in drawn.stderr
     wrong = command("inspekt", tmp_path)
     assert wrong.returncode == 2 and "did you mean 'inspect'" in wrong.stderr

@@ -18,10 +18,10 @@ import pytest
 from test_damage import Canary
 from test_data import write_counters
 
-from zsrl_jax.data import journal, load_dataset, packing, store
+from zsrl_jax.data import journal, load_dataset, packing, reading, store
 from zsrl_jax.data.exorl import open_source
 from zsrl_jax.data.loading import Subset
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import DamageError, DataError
 
 NAMES = [f"episode_{i}_{3 + i}.npz" for i in range(6)]
 
@@ -42,7 +42,7 @@ def same(one, other):
 
 def test_the_store_holds_what_the_files_hold(folder):
     first = load_dataset(folder, progress=False)
-    memory = packing.read_all(open_source(folder), progress=False)
+    memory = reading.read_all(open_source(folder), progress=False)
     same(first, dataclasses.replace(memory, domain="cheetah"))
     assert (folder / ".zsrl_store" / "obs.npy").is_file()
     assert not isinstance(first.obs.base, type(None)) and not first.obs.flags.writeable
@@ -96,7 +96,7 @@ def test_subsets_are_by_count_by_step_and_by_seed(folder):
     assert starts(max_episodes=99, subset_seed=1) == [0, 100, 200, 300, 400, 500]
     short = load_dataset(folder, max_episodes=2)
     assert short.obs.shape[1] == 5  # padded to its own longest, as if there were no others
-    fresh = packing.read_all(open_source(folder), progress=False)
+    fresh = reading.read_all(open_source(folder), progress=False)
     assert short.fingerprint() == store.select(fresh, Subset(2).pick).fingerprint()
     for bad in ({"max_episodes": 0}, {"every_nth": 0}, {"on_bad": "skipp"}):
         with pytest.raises(DataError, match="expected at least 1|did you mean 'skip'"):
@@ -104,7 +104,7 @@ def test_subsets_are_by_count_by_step_and_by_seed(folder):
 
 
 def test_stopped_packing_goes_on_where_it_stopped(folder, monkeypatch):
-    whole = packing.read_all(open_source(folder), progress=False)
+    whole = reading.read_all(open_source(folder), progress=False)
     monkeypatch.setattr(journal, "SYNC_SECONDS", 0.0)
     note, read = journal.Files.note, []
 
@@ -124,8 +124,8 @@ def test_stopped_packing_goes_on_where_it_stopped(folder, monkeypatch):
         read.append(index)
         return original(self, index)
 
-    original = packing._Job.read
-    monkeypatch.setattr(packing._Job, "read", spy)
+    original = reading.Reading.read
+    monkeypatch.setattr(reading.Reading, "read", spy)
     data = load_dataset(folder, progress=False)
     assert set(read) == {0, 3, 4, 5}  # 0 for its widths
     same(data, dataclasses.replace(whole, domain="cheetah"))
@@ -183,17 +183,21 @@ def test_damage_of_the_store_is_noticed(folder):
     bad = bytearray(good)
     bad[-1] ^= 1  # the last value of the longest episode
     file.write_bytes(bytes(bad))
-    with pytest.raises(DataError, match="action of episode 5 is not what was packed"):
+    with pytest.raises(DamageError, match=r"expected checksum \w{8}, found \w{8}: del") as error:
         load_dataset(folder).fingerprint()
+    assert error.value.path == f"{file}#{NAMES[5]}" and error.value.key == "action"
+    with pytest.raises(DamageError, match=NAMES[5]):  # a subset knows its episodes by name
+        load_dataset(folder, max_episodes=4, subset_seed=2).verify()
+    load_dataset(folder, max_episodes=5).verify()
     file.write_bytes(good[:-4])
-    with pytest.raises(DataError, match="field 'action': expected"):
+    with pytest.raises(DamageError, match="key 'action': expected"):
         load_dataset(folder)
     file.write_bytes(good)
     assert load_dataset(folder).fingerprint() == data.fingerprint()
     manifest = folder / ".zsrl_store" / "manifest.json"
     text = manifest.read_text()
     manifest.write_text(text.replace("episode_3_6", "episode_3_7"))
-    with pytest.raises(DataError, match="manifest is damaged"):
+    with pytest.raises(DamageError, match="expected a whole manifest"):
         load_dataset(folder / ".zsrl_store")
     assert load_dataset(folder, progress=False).fingerprint() == data.fingerprint()  # packed anew
 
@@ -203,11 +207,11 @@ def test_a_pickle_planted_in_a_store_is_refused_and_never_run(folder):
     canary = folder.parent / "canary"
     file = folder / ".zsrl_store" / "obs.npy"
     file.write_bytes(pickle.dumps(Canary(canary)))
-    with pytest.raises(DataError, match="field 'obs': expected a whole array"):
+    with pytest.raises(DamageError, match="key 'obs': expected a whole array"):
         load_dataset(folder)
     with file.open("wb") as out:
         np.save(out, np.array([Canary(canary)], dtype=object), allow_pickle=True)
-    with pytest.raises(DataError, match="field 'obs': expected a whole array"):
+    with pytest.raises(DamageError, match="key 'obs': expected a whole array"):
         load_dataset(folder)
     assert not canary.exists()
 

@@ -10,6 +10,7 @@ from zsrl_jax.collection import coverage
 from zsrl_jax.data import Dataset
 from zsrl_jax.data.episode import FIELDS, STATES
 from zsrl_jax.envs import DOMAINS, quantities, relabel
+from zsrl_jax.errors import DataError
 
 PLOTTED = 20_000  # states in a picture
 
@@ -81,6 +82,9 @@ def plot(dataset: Dataset, file: str | os.PathLike) -> Path:
     """Draw a dataset: lengths, actions, and quantities and rewards, or observations."""
     from matplotlib.figure import Figure
 
+    kinds = Figure().canvas.get_supported_filetypes()
+    if Path(file).suffix[1:].lower() not in kinds:
+        raise DataError(f"plot '{file}': expected a name that ends in .{', .'.join(sorted(kinds))}")
     panels = list(_panels(dataset))
     columns = min(4, len(panels))
     rows = -(-len(panels) // columns)

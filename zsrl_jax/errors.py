@@ -24,6 +24,10 @@ class DamageError(DataError):
         super().__init__(f"{where}: expected {expected}, found {found}")
         self.path, self.key, self.expected, self.found = str(path), key, expected, found
 
+    def parts(self) -> tuple[str, str | None, str, str]:
+        """Return what it was made of, to be written down."""
+        return self.path, self.key, self.expected, self.found
+
 
 class DiskError(ZsrlError):
     """A file could not be written: the disk is full, over quota or read-only."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zsrl_jax.data import hdf5
-from zsrl_jax.data.episode import Episode, Key, Source
+from zsrl_jax.data.episode import Episode, Key, Source, flags
 from zsrl_jax.errors import DamageError
 
 NEEDED = ("observations", "actions", "terminals")
@@ -39,14 +39,8 @@ def from_arrays(path: Any, files: list[Path], file: Any) -> Source:
         if key not in file:
             found = ", ".join(sorted(file)) or "nothing"
             raise DamageError(path, key, f"the keys {', '.join(NEEDED)}", f"only {found}")
-    rows = file["observations"].shape[0]
-    for key in (*NEEDED, "rewards", "timeouts", "next_observations"):
-        if key in file and (not file[key].shape or file[key].shape[0] != rows):
-            wanted = f"{rows} rows, as observations"
-            raise DamageError(path, key, wanted, f"shape {file[key].shape}")
-    if not rows:
-        raise DamageError(path, "observations", "at least two rows: a transition", "none")
-    terminal = np.ravel(hdf5.numbers(path, "terminals", file["terminals"])) > 0
+    _check_shapes(path, file)
+    terminal = flags(path, "terminals", _take(path, file, "terminals"))
     ends, notes = _ends(path, file, terminal)
     starts = np.concatenate([[0], ends[:-1] + 1])
     whole = "next_observations" in file
@@ -57,7 +51,7 @@ def from_arrays(path: Any, files: list[Path], file: Any) -> Source:
         start, steps = int(starts[index]), int(lengths[index])
 
         def take(key: str, num: int, first: int = start) -> np.ndarray:
-            return hdf5.numbers(path, key, file[key], slice(first, first + num))
+            return _take(path, file, key, slice(first, first + num))
 
         obs = take("observations", steps + (not whole))
         if whole:
@@ -73,21 +67,36 @@ def from_arrays(path: Any, files: list[Path], file: Any) -> Source:
     return Source("d4rl", path, files, names, lengths.tolist(), read, KEYS, notes)
 
 
+def _take(path: Any, file: Any, key: str, rows: slice = slice(None)) -> np.ndarray:
+    return hdf5.numbers(path, key, hdf5.node(path, file, key), rows)
+
+
+def _check_shapes(path: Any, file: Any) -> None:
+    """Compare the shapes of all arrays, before any is read."""
+    rows = None
+    for key in (*NEEDED, "rewards", "timeouts", "next_observations"):
+        if key in file:
+            shape = getattr(hdf5.node(path, file, key), "shape", ())
+            rows = shape[0] if rows is None and shape else rows
+            wide = key in ("observations", "actions", "next_observations")
+            if not shape or shape[0] != rows or (wide and len(shape) != 2):
+                wanted = f"{rows or 'many'} rows" + (" of one axis each" if wide else "")
+                raise DamageError(path, key, wanted, f"shape {shape}" if shape else "none")
+    if not rows:
+        raise DamageError(path, "observations", "at least two rows: a transition", "none")
+
+
 def _ends(path: Any, file: Any, terminal: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Return the last row of each episode, and what the user should know of them."""
     end, notes = terminal.copy(), list[str]()
     if "timeouts" in file:
-        end |= np.ravel(hdf5.numbers(path, "timeouts", file["timeouts"])) > 0
+        end |= flags(path, "timeouts", _take(path, file, "timeouts"))
     if "next_observations" in file:
         torn = 0
         for i in range(0, len(end) - 1, PIECE):
             num = min(PIECE, len(end) - 1 - i)
-            reached = hdf5.numbers(
-                path, "next_observations", file["next_observations"], slice(i, i + num)
-            )
-            begun = hdf5.numbers(
-                path, "observations", file["observations"], slice(i + 1, i + 1 + num)
-            )
+            reached = _take(path, file, "next_observations", slice(i, i + num))
+            begun = _take(path, file, "observations", slice(i + 1, i + 1 + num))
             apart = (reached != begun).any(axis=1) & ~end[i : i + num]
             end[i : i + num] |= apart
             torn += int(apart.sum())

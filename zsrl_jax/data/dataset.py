@@ -4,15 +4,24 @@ import dataclasses
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from zsrl_jax.data.episode import STATES, Episode, Key, checked
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import DamageError, DataError
 from zsrl_jax.types import Spec
+
+
+class Packed(NamedTuple):
+    """What a store said its episodes are, to compare them with."""
+
+    folder: Path
+    names: Sequence[str]  # of the episodes' files
+    sums: Mapping[str, np.ndarray]  # checksums of each episode, by field
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,7 +43,7 @@ class Dataset:
     reward: Float[np.ndarray, "episode step"] | None = None  # of reaching obs t+1
     notes: tuple[str, ...] = ()  # what was done to the data on its way here
     skipped: tuple[str, ...] = ()  # episodes left out, each with its damage
-    sums: Mapping[str, np.ndarray] | None = None  # checksums of each episode, by field
+    packed: Packed | None = None  # the store that these arrays are a map of
 
     @classmethod
     def from_arrays(
@@ -117,21 +126,22 @@ class Dataset:
 
     def verify(self) -> None:
         """Compare every episode with the checksums of the store it came from, if it did."""
-        if self.sums is None:
+        if self.packed is None:
             return
+        folder, names, sums = self.packed
 
         def one(field: str) -> None:
-            assert self.sums is not None
             for i, steps in enumerate(self.length):
                 rows = getattr(self, field)[i, : steps + (field in STATES)]
-                if zlib.crc32(np.ascontiguousarray(rows).data) != self.sums[field][i]:
-                    raise DataError(
-                        f"{self.source}: {field} of episode {i} is not what was packed; delete "
-                        "the store (python -m experiments.data inspect names it) to pack it anew"
-                    )
+                found, wanted = zlib.crc32(np.ascontiguousarray(rows).data), int(sums[field][i])
+                if found != wanted:
+                    raise DamageError(
+                        f"{folder / field}.npy#{names[i]}", field, f"checksum {wanted:08x}",
+                        f"{found:08x}: delete '{folder}' to pack it anew",
+                    )  # fmt: skip
 
         with ThreadPoolExecutor() as pool:
-            list(pool.map(one, self.sums))
+            list(pool.map(one, sums))
 
     def reached(self, num: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Draw places (episode, row) of states that an action reached, without replacement."""

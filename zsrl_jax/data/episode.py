@@ -95,6 +95,17 @@ def _checked(path: object, field: str, value: np.ndarray, key: Key, rows: int) -
     return value
 
 
+def flags(path: object, key: str, value: np.ndarray) -> np.ndarray:
+    """Return which rows are marked, above 0, in a whole column of finite numbers."""
+    value = np.ravel(value)
+    if value.dtype.kind not in "fiub":
+        raise DamageError(path, key, "numbers", f"type {value.dtype}")
+    if not np.isfinite(value).all():
+        row = int(np.flatnonzero(~np.isfinite(value))[0])
+        raise DamageError(path, key, "finite values", f"value not finite in row {row}")
+    return value > 0
+
+
 def casts(raw: Episode, keys: Mapping[str, Key]) -> str | None:
     """Say which cast an episode needs that loses digits, or None."""
     if raw.obs.dtype == np.float64:

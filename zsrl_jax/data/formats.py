@@ -46,8 +46,7 @@ def detect(path: Path) -> str:
 
 
 def _detect_file(path: Path) -> str:
-    with path.open("rb") as file:
-        start = file.read(64)
+    start = npz.read_bytes(path, 64)
     if start.startswith(b"PK"):
         keys: Any = npz.members(path)
     elif start.startswith(b"\x89HDF"):

@@ -29,19 +29,27 @@ def open_file(path: Path) -> Any:
         raise DamageError(path, None, "a whole HDF5 file", f"damage ({error})") from error
 
 
-def numbers(path: object, key: str, node: Any, rows: slice = slice(None)) -> np.ndarray:
+def node(path: object, group: Any, key: str) -> Any:
+    """Return what a file or a mapping holds by a key, unread: an array or a group."""
+    try:
+        return group[key]
+    except (KeyError, OSError, RuntimeError) as error:  # what h5py says of damage, or of a link
+        raise DamageError(path, key, "an array or a group", f"damage ({error})") from error
+
+
+def numbers(path: object, key: str, array: Any, rows: slice = slice(None)) -> np.ndarray:
     """Read rows of an array; references, objects and groups are refused."""
-    if not hasattr(node, "dtype") or node.dtype.kind not in "fiub":
-        found = f"type {node.dtype}" if hasattr(node, "dtype") else "a group"
+    if not hasattr(array, "dtype") or array.dtype.kind not in "fiub":
+        found = f"type {array.dtype}" if hasattr(array, "dtype") else "a group"
         raise DamageError(path, key, "numbers", found)
     try:
-        return node[rows]
+        return array[rows]
     except (OSError, RuntimeError) as error:  # a chunk that cannot be read
         raise DamageError(path, key, "a whole array", f"damage ({error})") from error
 
 
-def tree(path: object, key: str, node: Any) -> Any:
+def tree(path: object, key: str, found: Any) -> Any:
     """Read a dataset, or a group as a dictionary of them."""
-    if hasattr(node, "keys"):
-        return {name: tree(path, f"{key}/{name}", node[name]) for name in node}
-    return numbers(path, key, node)
+    if hasattr(found, "keys"):
+        return {name: tree(path, f"{key}/{name}", node(path, found, name)) for name in found}
+    return numbers(path, key, found)

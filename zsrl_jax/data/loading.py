@@ -12,6 +12,7 @@ from zsrl_jax.data import packing
 from zsrl_jax.data import store as stores
 from zsrl_jax.data.dataset import Dataset
 from zsrl_jax.data.formats import FORMATS, detect, from_mapping
+from zsrl_jax.data.reading import read_all
 from zsrl_jax.errors import DataError, unknown
 
 SHOWN = 3  # skipped episodes told at every load; all are in Dataset.skipped
@@ -49,6 +50,7 @@ def load_dataset(
     `max_episodes` takes the first ones, or with `subset_seed` any; `every_nth` thins them before.
     `on_bad="skip"` leaves damaged episodes out and lists them. `store` names a folder for packed
     stores other than beside the data. A mapping of arrays is read as a file with these keys.
+    What a store holds is compared with its checksums by `train`; in a notebook call `verify()`.
     """
     for name, value in (("max_episodes", max_episodes), ("every_nth", every_nth)):
         if value is not None and value < 1:
@@ -57,11 +59,9 @@ def load_dataset(
         raise DataError(unknown("on_bad", on_bad, ["error", "skip"]))
     pick = Subset(max_episodes, every_nth, subset_seed).pick
     if isinstance(path, Mapping):
-        dataset = stores.select(packing.read_all(from_mapping(path), on_bad, progress), pick)
+        dataset = stores.select(read_all(from_mapping(path), on_bad, progress), pick)
     else:
         dataset = _load(Path(path), format, pick, on_bad, (store, progress))
-    if dataset.skipped and on_bad == "error":
-        raise DataError(dataset.skipped[0])
     tell(dataset)
     return dataset
 
@@ -70,7 +70,7 @@ def _load(path: Path, format: str, pick: stores.Pick, on_bad: str, how: tuple) -
     """Open the store of a source, packed now where there is no fresh one."""
     format = detect(path) if format == "auto" else format
     if format == "store":
-        return stores.open_store(path, pick=pick)
+        return stores.open_store(path, None, pick, on_bad)
     if format not in FORMATS:
         raise DataError(unknown("dataset format", format, [*FORMATS, "auto", "store"]))
     kind, (chosen, progress) = FORMATS[format], how
@@ -78,7 +78,7 @@ def _load(path: Path, format: str, pick: stores.Pick, on_bad: str, how: tuple) -
     folders = stores.places(root, chosen)
     for folder in folders:
         if stores.is_fresh(folder, root, files):
-            return stores.open_store(folder, root, pick)
+            return stores.open_store(folder, root, pick, on_bad)
     target = next((folder for folder in folders if _is_writable(folder.parent)), folders[-1])
     try:
         packing.pack(lambda part: kind.open(path, part), target, on_bad, progress)
@@ -87,7 +87,7 @@ def _load(path: Path, format: str, pick: stores.Pick, on_bad: str, how: tuple) -
             f"the store '{target}' cannot be written ({error.strerror or error}): name another "
             "folder (store=, config.data.store)"
         ) from error
-    return stores.open_store(target, root, pick)
+    return stores.open_store(target, root, pick, on_bad)
 
 
 def _is_writable(folder: Path) -> bool:

@@ -48,7 +48,8 @@ def list_files(path: Path) -> list[Path]:
         raise DataError(f"no Minari data in '{path}': expected data/{MAIN} or data/0/*.arrow")
     if (folder / MAIN).is_file():
         return [folder / MAIN]
-    return sorted(folder.glob("*/*.arrow"), key=lambda f: (int(f.parent.name), f.name))
+    found = [file for file in folder.glob("*/*.arrow") if file.parent.name.isdecimal()]
+    return sorted(found, key=lambda file: (int(file.parent.name), file.name))
 
 
 def open_source(path: Path, scratch: Path) -> Source:
@@ -91,18 +92,28 @@ def _open_hdf5(file: Path) -> tuple[list[str], list[int], Callable[[int], Tree]]
     found.sort(key=lambda name: int(name[8:]))
     lengths = []
     for name in found:
-        facts = root[name].attrs
-        claimed = facts.get("total_steps", facts.get("total_timesteps"))
+        group = hdf5.node(file, root, name)
+        claimed = group.attrs.get("total_steps", group.attrs.get("total_timesteps"))
         if claimed is None:
-            claimed = root[name]["rewards"].shape[0] if "rewards" in root[name] else 0
-        lengths.append(int(claimed))
+            rewards = group["rewards"] if "rewards" in getattr(group, "keys", list)() else None
+            claimed = (*getattr(rewards, "shape", ()), 0)[0]
+        lengths.append(_count(f"{file}#{name}", claimed))
 
     def tree(index: int) -> Tree:
-        node, wanted = root[found[index]], (*NEEDED, "infos")
-        kept = {key: node[key] for key in wanted if key in node and _is_plain(key, node[key])}
-        return {key: hdf5.tree(f"{file}#{found[index]}", key, x) for key, x in kept.items()}
+        place, group = f"{file}#{found[index]}", root[found[index]]
+        have = [key for key in (*NEEDED, "infos") if key in getattr(group, "keys", list)()]
+        kept = {key: hdf5.node(place, group, key) for key in have}
+        return {key: hdf5.tree(place, key, x) for key, x in kept.items() if _is_plain(key, x)}
 
     return [f"{file}#{name}" for name in found], lengths, tree
+
+
+def _count(path: object, claimed: Any) -> int:
+    """Return the steps that an episode claims to have."""
+    try:
+        return int(claimed)
+    except (TypeError, ValueError) as error:
+        raise DamageError(path, "total_steps", "a number", repr(claimed)) from error
 
 
 def _is_plain(key: str, node: Any) -> bool:
@@ -115,7 +126,7 @@ def _open_arrow(files: list[Path]) -> tuple[list[str], list[int], Callable[[int]
     folders = list(dict.fromkeys(file.parent for file in files))
     claims = [_metadata(folder).get("total_steps") for folder in folders]
     lengths = [
-        int(arrow.count_rows(folder) - 1 if claim is None else claim)
+        _count(folder, arrow.count_rows(folder) - 1 if claim is None else claim)
         for folder, claim in zip(folders, claims, strict=True)
     ]
     return [str(folder) for folder in folders], lengths, lambda i: arrow.read(folders[i], NEEDED)
@@ -149,7 +160,10 @@ def _notes(node: Tree, bounds: tuple[np.ndarray, np.ndarray] | None) -> list[str
 
 def _metadata(folder: Path) -> dict[str, Any]:
     try:
-        return json.loads((folder / "metadata.json").read_text())
+        facts = json.loads((folder / "metadata.json").read_text())
+        if not isinstance(facts, dict):
+            raise ValueError("not a dictionary")
+        return facts
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

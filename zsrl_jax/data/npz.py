@@ -11,7 +11,7 @@ import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tokenize import TokenError
 
@@ -20,6 +20,7 @@ import numpy as np
 from zsrl_jax.errors import DamageError
 
 DEFLATE_RATIO = 1032  # no deflated byte holds more: a member that claims more is a trap
+UNREADABLE = (ValueError, EOFError, NotImplementedError, RuntimeError)  # what zipfile raises
 HEAD = 4096  # bytes in which the header of an array ends
 
 
@@ -37,10 +38,19 @@ def looks_like(data: bytes) -> str:
     return "a zip archive" if data.startswith(b"PK") else f"a file that begins with {data[:8]!r}"
 
 
+def read_bytes(path: Path, most: int = -1) -> bytes:
+    """Read a file, or the first `most` bytes of it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError as error:  # a folder, a link to nowhere, a file of somebody else
+        found = f"{error.strerror or error}"
+        raise DamageError(path, None, "a file that can be read", found) from error
+
+
 def members(path: Path, data: bytes | None = None) -> dict[str, zipfile.ZipInfo]:
     """List the arrays of an archive by key."""
-    with open(path, "rb") as file:
-        start = file.read(64)
+    start = read_bytes(path, 64)
     if not start.startswith(b"PK"):
         raise DamageError(path, None, "an npz archive", looks_like(start))
     try:
@@ -53,7 +63,7 @@ def members(path: Path, data: bytes | None = None) -> dict[str, zipfile.ZipInfo]
 
 def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[str, np.ndarray]:
     """Read the arrays of these keys, those of `optional` where they are there."""
-    data = path.read_bytes()
+    data = read_bytes(path)
     found = members(path, data)
     keys = list(keys)
     for key in keys:
@@ -66,6 +76,17 @@ def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[
     return {key: _array(path, key, _inflate(path, key, data, found[key])) for key in wanted}
 
 
+def refuse_pickles(path: Path, found: Mapping[str, zipfile.ZipInfo]) -> None:
+    """Read the header of every member of a large archive: one that needs a pickle is refused."""
+    for key, info in found.items():
+        try:
+            with zipfile.ZipFile(path) as archive, archive.open(info) as member:
+                head = member.read(HEAD)
+        except (zipfile.BadZipFile, zlib.error, *UNREADABLE) as error:
+            raise DamageError(path, key, "a whole array", f"damage ({error})") from error
+        _header(path, key, head)
+
+
 def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarray]:
     """Write members of a large archive to files of our own naming, and map them into memory."""
     arrays, found = {}, members(path)
@@ -73,14 +94,14 @@ def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarra
     for i, key in enumerate(key for key in keys if key in found):
         target = folder / f"{i}.npy"
         try:
-            with zipfile.ZipFile(path) as archive, archive.open(found[key]) as member:
-                head = member.read(HEAD)
-                _header(path, key, head)
-                with target.open("wb") as out:
-                    out.write(head)
-                    shutil.copyfileobj(member, out, 1 << 22)
+            with (
+                zipfile.ZipFile(path) as archive,
+                archive.open(found[key]) as member,
+                target.open("wb") as out,
+            ):
+                shutil.copyfileobj(member, out, 1 << 22)
             arrays[key] = np.load(target, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, *UNREADABLE) as error:
             raise DamageError(path, key, "a whole array", f"damage ({error})") from error
     return arrays
 

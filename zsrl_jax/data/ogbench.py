@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from zsrl_jax.data import npz
-from zsrl_jax.data.episode import Episode, Key, Source
+from zsrl_jax.data.episode import Episode, Key, Source, flags
 from zsrl_jax.errors import DamageError, DataError
 
 NEEDED, OPTIONAL = ("observations", "actions", "terminals"), ("rewards", "masks", "qpos", "qvel")
@@ -51,6 +51,7 @@ def open_source(path: Path, scratch: Path) -> Source:
             if key not in found:
                 names = ", ".join(sorted(found)) or "nothing"
                 raise DamageError(file, key, f"the keys {', '.join(NEEDED)}", f"only {names}")
+        npz.refuse_pickles(file, found)
         parts.append(npz.unpack(file, (*NEEDED, *OPTIONAL), scratch / f"raw_{i}"))
     return from_arrays(path, files, parts)._replace(domain=_domain(files[0]))
 
@@ -93,13 +94,15 @@ def _ends(file: Any, part: Mapping[str, np.ndarray]) -> np.ndarray:
         if key not in part:
             names = ", ".join(sorted(part)) or "nothing"
             raise DamageError(file, key, f"the keys {', '.join(NEEDED)}", f"only {names}")
-    rows = len(part["observations"])
+    rows = len(part["observations"]) if part["observations"].ndim else 0
     for key, value in part.items():
         ndim = 1 if key in ("terminals", "rewards", "masks") else 2
         if value.ndim != ndim or len(value) != rows:
             wanted = f"{rows} rows of {ndim} dimension(s), as observations"
             raise DamageError(file, key, wanted, f"shape {value.shape}")
-    ends = np.flatnonzero(np.asarray(part["terminals"]) > 0)
+    if not rows:
+        raise DamageError(file, "observations", "at least two rows: a transition", "none")
+    ends = np.flatnonzero(flags(file, "terminals", part["terminals"]))
     if not len(ends) or ends[-1] != rows - 1:
         found = f"the last one in row {ends[-1]}" if len(ends) else "none"
         raise DamageError(file, "terminals", f"an end in row {rows - 1}, the last", found)

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from zsrl_jax.data.dataset import Dataset, guess_domain
+from zsrl_jax.data.dataset import Dataset, Packed, guess_domain
 from zsrl_jax.data.episode import FIELDS, STATES
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import DamageError, DataError
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 NAME = ".zsrl_store"
 Pick = Callable[[int], slice | np.ndarray]
@@ -49,10 +49,13 @@ def stamps(root: Path, files: Sequence[Path]) -> dict[str, list[int]]:
     folder = str(root if root.is_dir() else root.parent)
     facts = {}
     for file in map(str, files):  # strings: ten thousand paths cost half a second
-        status = os.stat(file)
         parent, name = os.path.split(file)
         name = name if parent == folder else os.path.relpath(file, folder)
-        facts[name] = [status.st_size, status.st_mtime_ns]
+        try:
+            status = os.stat(file)
+            facts[name] = [status.st_size, status.st_mtime_ns]
+        except OSError:  # such as a link that leads nowhere: who reads it tells
+            facts[name] = [-1, -1]
     return facts
 
 
@@ -75,11 +78,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise ValueError("its checksum is another")
         body = json.loads(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"store '{folder}': the manifest is damaged ({error}); delete it"
-        ) from error
+        found = f"damage ({error}): delete '{folder}'"
+        raise DamageError(folder / MANIFEST, None, "a whole manifest", found) from error
     if body["version"] != VERSION:
-        raise DataError(f"store '{folder}': version {body['version']}, expected {VERSION}")
+        found = f"version {body['version']}: delete '{folder}' to pack it anew"
+        raise DamageError(folder / MANIFEST, "version", f"{VERSION}", found)
     return body
 
 
@@ -93,19 +96,23 @@ def is_fresh(folder: Path, root: Path, files: Sequence[Path]) -> bool:
         return False  # packed anew
 
 
-def open_store(
-    folder: Path, root: Path | None = None, pick: Pick = lambda num: slice(None)
-) -> Dataset:
-    """Map a store into memory; `pick` says which of so many episodes are wanted."""
+def open_store(folder: Path, root: Path | None, pick: Pick, on_bad: str = "error") -> Dataset:
+    """Map a store into memory; `pick` says which of so many episodes are wanted.
+
+    One that was packed without its damaged episodes opens only for who skips them, too.
+    """
     body = read_manifest(folder)
+    skipped = [DamageError(*parts) for parts in body["skipped"]]
+    if skipped and on_bad == "error":
+        raise skipped[0]
+    sums = {field: np.asarray(sums, np.int64) for field, sums in body["sums"].items()}
     fields = {f: _map(folder, f, body["fields"][f]) for f in FIELDS if f in body["fields"]}
     known = guess_domain(fields) if body["format"] == "exorl" else body["domain"]
     whole = Dataset(
         length=np.asarray(body["lengths"], np.int32), domain=known,
         source=f"{body['label'] or body['format']}:{root or folder}",
-        notes=tuple(body["notes"]), skipped=tuple(body["skipped"]),
-        sums={field: np.asarray(sums, np.int64) for field, sums in body["sums"].items()},
-        **fields,
+        notes=tuple(body["notes"]), skipped=tuple(str(damage) for damage in skipped),
+        packed=Packed(folder, body["names"], sums), **fields,
     )  # fmt: skip
     return select(whole, pick)
 
@@ -119,8 +126,12 @@ def select(dataset: Dataset, pick: Pick) -> Dataset:
         whole = getattr(dataset, field)
         if whole is not None:
             fields[field] = whole[picked, : length.max() + (field in STATES)]
-    sums = dataset.sums and {field: value[picked] for field, value in dataset.sums.items()}
-    return dataclasses.replace(dataset, length=length, sums=sums, **fields)
+    packed = dataset.packed
+    if packed is not None:
+        names = np.asarray(packed.names)[picked].tolist()
+        sums = {field: value[picked] for field, value in packed.sums.items()}
+        packed = packed._replace(names=names, sums=sums)
+    return dataclasses.replace(dataset, length=length, packed=packed, **fields)
 
 
 def _map(folder: Path, field: str, facts: dict[str, Any]) -> np.ndarray:
@@ -129,14 +140,11 @@ def _map(folder: Path, field: str, facts: dict[str, Any]) -> np.ndarray:
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False).view(np.ndarray)
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(
-            f"store '{folder}', field '{field}': expected a whole array, found damage ({error}); "
-            "delete the store to pack it anew"
-        ) from error
+        have = f"damage ({error}): delete '{folder}' to pack it anew"
+        raise DamageError(file, field, "a whole array", have) from error
     found = {"shape": list(array.shape), "dtype": array.dtype.str, "bytes": file.stat().st_size}
-    if found != facts:
-        raise DataError(
-            f"store '{folder}', field '{field}': expected {facts}, found {found}; delete the "
-            "store to pack it anew"
-        )
+    for fact, wanted in facts.items():
+        if found[fact] != wanted:
+            have = f"{found[fact]}: delete '{folder}' to pack it anew"
+            raise DamageError(file, field, f"{fact} {wanted}", have)
     return array
