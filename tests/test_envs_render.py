@@ -22,6 +22,7 @@ class Still:
 
     def __init__(self, domain="cheetah"):
         self.domain = domain
+        self.task_names = tuple(DOMAINS[domain].tasks)
 
     def infer(self, reward):
         return np.zeros((2, 3))

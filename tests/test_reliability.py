@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import types
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from zsrl_jax import checkpoint, lock, metrics, saves, signals, stage
 from zsrl_jax.divergence import nan_seeds
 from zsrl_jax.errors import DataError, DiskError, DivergedError, LockedError
 from zsrl_jax.loop import seed_keys
-from zsrl_jax.types import LearnerState
+from zsrl_jax.types import LearnerState, Policy
 
 NEVER = 10**6
 
@@ -46,7 +45,7 @@ def make_learner(quantity="loss"):
             "policy/critic_loss": loss
         }
 
-    return types.SimpleNamespace(init=init, sample=sample, update=update)
+    return Policy(init, sample, update, act=lambda params, obs, z: obs)
 
 
 def make_run(workdir, updates=60, seeds=(0, 1, 2), save_every=20):
