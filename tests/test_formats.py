@@ -15,7 +15,7 @@ import pytest
 from test_data import write_counters
 
 import zsrl_jax
-from zsrl_jax.data import Dataset, load_dataset
+from zsrl_jax.data import Dataset, load_dataset, npz
 from zsrl_jax.data.formats import detect
 from zsrl_jax.data.writing import write_dataset
 from zsrl_jax.errors import DamageError, DataError
@@ -304,6 +304,25 @@ def test_what_does_not_fit_a_format_is_one_typed_line(tmp_path, kind):
         load_dataset(path, progress=False)
     assert error.value.key == key and "\n" not in str(error.value)
     assert not list(tmp_path.rglob("*zsrl_store*"))
+
+
+def test_no_flipped_bit_in_an_archive_changes_or_hides_a_value(tmp_path):
+    file, keys = tmp_path / "x.npz", ogbench_arrays().keys()
+    np.savez_compressed(file, **ogbench_arrays())
+    whole, noticed = file.read_bytes(), 0
+    for place in range(0, len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << (place % 8)
+        file.write_bytes(bytes(damaged))
+        try:
+            npz.refuse_pickles(file, npz.members(file))
+            found = npz.unpack(file, keys, tmp_path / "raw")
+        except DamageError:
+            noticed += 1
+            continue
+        for key, value in ogbench_arrays().items():
+            np.testing.assert_array_equal(found[key], value)
+    assert noticed > 50
 
 
 def test_folders_that_are_no_episodes_are_passed_over(tmp_path):

@@ -14,13 +14,21 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tokenize import TokenError
+from typing import BinaryIO
 
 import numpy as np
 
 from zsrl_jax.errors import DamageError
 
 DEFLATE_RATIO = 1032  # no deflated byte holds more: a member that claims more is a trap
-UNREADABLE = (ValueError, EOFError, NotImplementedError, RuntimeError)  # what zipfile raises
+UNREADABLE = (
+    ValueError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+)  # what zipfile raises
+MANY = 0xFFFF  # members, from which on the end of an archive does not count them
 HEAD = 4096  # bytes in which the header of an array ends
 
 
@@ -56,9 +64,22 @@ def members(path: Path, data: bytes | None = None) -> dict[str, zipfile.ZipInfo]
     try:
         with zipfile.ZipFile(path if data is None else io.BytesIO(data)) as archive:
             found = archive.infolist()
+        with io.BytesIO(data) if data is not None else path.open("rb") as file:
+            count = _count(file)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error) as error:
         raise DamageError(path, None, "a whole npz archive", f"one cut off ({error})") from error
+    if count not in (len(found), MANY):  # zipfile passes over entries that a flipped bit hides
+        raise DamageError(path, None, f"{count} arrays", f"{len(found)}")
     return {info.filename.removesuffix(".npy"): info for info in found}
+
+
+def _count(file: BinaryIO) -> int:
+    """Return how many members the end of an archive says there are."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - MANY - 22))
+    tail = file.read()
+    place = tail.rfind(b"PK\5\6")
+    return struct.unpack("<H", tail[place + 10 : place + 12])[0]
 
 
 def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[str, np.ndarray]:
@@ -82,7 +103,7 @@ def refuse_pickles(path: Path, found: Mapping[str, zipfile.ZipInfo]) -> None:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(info) as member:
                 head = member.read(HEAD)
-        except (zipfile.BadZipFile, zlib.error, *UNREADABLE) as error:
+        except (zipfile.BadZipFile, zlib.error, OSError, *UNREADABLE) as error:
             raise DamageError(path, key, "a whole array", f"damage ({error})") from error
         _header(path, key, head)
 
