@@ -17,12 +17,12 @@ import pytest
 from zsrl_jax import saves
 
 POISON = """
-from zsrl_jax import pipeline
-made = pipeline._policy_data
+from zsrl_jax import encoding
+made = encoding._policy_data
 def poisoned(*args):
     data = made(*args)
     return data._replace(mean=data.mean.at[1].set(float("nan")))
-pipeline._policy_data = poisoned
+encoding._policy_data = poisoned
 from experiments import cli, run
 cli.run(run.main)
 """

@@ -9,18 +9,16 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from ml_collections import ConfigDict
 
 from zsrl_jax import (
     checkpoint,
     feed,
     finished,
-    infer,
     lock,
     metrics,
     oracle,
@@ -30,10 +28,18 @@ from zsrl_jax import (
     td3,
 )
 from zsrl_jax.agent import Agent, AgentParams
-from zsrl_jax.data import Dataset, Normalizer, fit_normalizer, to_device
+from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.divergence import nan_seeds
 from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.envs import DOMAINS
+from zsrl_jax.encoding import (
+    DATA_AXES,
+    OWN,
+    SHARED,
+    encode,
+    prompt_states,
+    report_r2,
+    see_behaviour,
+)
 from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
@@ -41,21 +47,8 @@ from zsrl_jax.oracle import Oracle, OracleData, OracleParams
 from zsrl_jax.settings import OTHER, check
 from zsrl_jax.source import open_data
 from zsrl_jax.stage import Run, Work, cell_name, is_own, learn
-from zsrl_jax.tasks import SAMPLERS, Behaviour, behaviour_tasks, centre_of
-from zsrl_jax.types import Encoder, LearnerState, Store
-
-_OWN: Any = 0
-_SHARED: Any = None
-DATA_AXES = td3.PolicyData(store=_SHARED, phi=_OWN, encoder=_OWN, mean=_OWN, tasks=_OWN)
-
-
-class Encoded(NamedTuple):
-    """The data seen through a trained and frozen encoder, for every seed."""
-
-    encoder: Encoder
-    data: td3.PolicyData  # without tasks yet
-    normalizer: Normalizer
-    hosted: bool = False  # the store is on the host: it does not fit the device
+from zsrl_jax.tasks import SAMPLERS, behaviour_tasks, centre_of
+from zsrl_jax.types import Encoder, LearnerState
 
 
 def train(
@@ -104,21 +97,6 @@ def running(
         checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
 
 
-def encode(run: Run, dataset: Dataset) -> Encoded:
-    """Train the encoder, freeze it, and see the data through it."""
-    config = run.config
-    normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
-    encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
-    store, drawn = feed.place(config.data, dataset, normalizer, encoder.sample)
-    hosted = drawn is not store
-    learnt = learn(run, "encoder", encoder, drawn).params
-    learnt = jax.device_put(learnt, feed.host()) if hosted else learnt
-    frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), learnt, store)
-    prompts = prompt_states(config, dataset)
-    _report_r2(run, encoder, frozen, normalizer(prompts[0]), prompts[1], dataset.domain)
-    return Encoded(encoder, _policy_data(run, encoder, frozen, store), normalizer, hosted)
-
-
 def _train(run: Run, dataset: Dataset) -> Agent:
     config = run.config
     encoder, data, normalizer, hosted = encode(run, dataset)
@@ -126,7 +104,7 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     tasks, pool = fit_tasks(run, encoder, data)
     data = data._replace(tasks=tasks)
     if hosted:
-        pool, data = feed.to_accelerator((pool, data._replace(store=_SHARED)))
+        pool, data = feed.to_accelerator((pool, data._replace(store=SHARED)))
     prompts = prompt_states(config, dataset)
     params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(data.tasks))
 
@@ -160,7 +138,7 @@ def _train_own(run: Run, dataset: Dataset) -> Agent:
     _, drawn = feed.place(config.data, dataset, normalizer, encoder.sample)
     agent = finish(learn(run, "encoder", encoder, drawn, None, _evaluator(run, finish)))
     frozen, obs = agent.params.encoder, normalizer(prompts[0])
-    _report_r2(run, own, frozen, obs, prompts[1], dataset.domain)
+    report_r2(run, own, frozen, obs, prompts[1], dataset.domain)
     return agent
 
 
@@ -171,7 +149,7 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     lanes = jnp.tile(jnp.arange(len(tasks)), config.seeds)
     data = OracleData(to_device(dataset, normalizer), reward, lanes)
-    axes = OracleData(store=_SHARED, reward=_SHARED, task=_OWN)
+    axes = OracleData(store=SHARED, reward=SHARED, task=OWN)
     run = run._replace(keys=oracle.lane_keys(run.keys, config.domain, tasks))
 
     def finish(state: LearnerState) -> Oracle:
@@ -181,46 +159,6 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
 
     policy = oracle.make_policy(config.policy, dataset.spec)
     return finish(learn(run, "policy", policy, data, axes, _evaluator(run, finish)))
-
-
-def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
-    """See the data through the encoder: by table where there is one, else on the fly."""
-
-    def phi(episode):
-        if data.phi is not None:
-            return data.phi[episode]
-        return encoder.features(data.encoder, data.store.obs[episode])
-
-    return Behaviour(phi, data.store.length, data.mean.shape[0])
-
-
-def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.PolicyData:
-    """Compute features where they fit into memory, and their mean, for every seed."""
-    config = run.config
-    states = int(store.obs.shape[0] * store.obs.shape[1])
-    size = 4 * states * config.encoder.dim * config.seeds / 2**30
-    phi = None
-    on_host = store.obs.committed
-    if size <= config.policy.feature_gib and not on_host:
-
-        def table(params, obs):
-            return jax.lax.map(lambda episode: encoder.features(params, episode), obs)
-
-        phi = over_seeds(table, (0, None))(frozen, store.obs)
-
-    def mean(params, store):
-        def add(total, episode):
-            obs, length = episode
-            reached = (jnp.arange(1, obs.shape[0]) <= length)[None].astype(jnp.float32)
-            return total + (reached @ encoder.features(params, obs[1:]))[0], None
-
-        zero = jnp.zeros(config.encoder.dim)
-        total, _ = jax.lax.scan(add, zero, (store.obs, store.length))
-        return total / jnp.sum(store.length)
-
-    centre = over_seeds(mean, (0, None))(frozen, store)
-    centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
-    return td3.PolicyData(store, phi, frozen, centre, None)
 
 
 def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, Any]:
@@ -259,25 +197,6 @@ def _fit_quality(tasks: Any, pool: Any) -> dict[str, Any]:
         "tasks/log_likelihood": tasks.trace.log_likelihood[:, -1],
         "tasks/unseen_log_likelihood": unseen,
     }
-
-
-def prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
-    """Draw the dataset states that rewards will be labelled on."""
-    place = dataset.reached(config.infer.num_states, config.infer.seed)
-    physics = None if dataset.physics is None else dataset.physics[place]
-    return jnp.asarray(dataset.obs[place], jnp.float32), physics
-
-
-def _report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) -> None:
-    """Tell how well the features express each test task's reward, where rewards are known."""
-    if physics is None or domain not in DOMAINS:
-        return
-    phi = np.asarray(over_seeds(encoder.features, (0, None))(frozen, obs))
-    r2 = infer.r2_by_task(phi, domain, physics, run.config.infer.ridge)
-    run.log.report(run.config.encoder.updates, {f"encoder/r2_{t}": v for t, v in r2.items()})
-    if not run.quiet:
-        told = ", ".join(f"{task} {value.mean():.2f}" for task, value in r2.items())
-        print(f"encoder: R² of the reward regression: {told}")
 
 
 def _evaluator(run: Run, finish):

@@ -16,9 +16,9 @@ from ml_collections import ConfigDict
 from zsrl_jax import geometry, pipeline
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset
+from zsrl_jax.encoding import DATA_AXES, Encoded, encode, prompt_states, see_behaviour
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.loop import over_seeds, stage_keys
-from zsrl_jax.pipeline import DATA_AXES, Encoded
 from zsrl_jax.stage import Run
 from zsrl_jax.tasks import SAMPLERS
 from zsrl_jax.tasks.pieces import draw_subtrajectories, occupancies
@@ -31,7 +31,7 @@ def train_encoder(
 ) -> dict[str, float]:
     """Train the encoder of a config alone and return the seconds it took."""
     with pipeline.running(config, dataset, workdir, quiet) as run:
-        pipeline.encode(run, dataset)
+        encode(run, dataset)
         return run.seconds
 
 
@@ -46,7 +46,7 @@ def dilution(
 ) -> dict[str, Any]:
     """Measure Tr(Sigma) / d and the variance of returns under each sampler; lists over seeds."""
     with pipeline.running(config, dataset, workdir, quiet) as run:
-        encoded = pipeline.encode(run, dataset)
+        encoded = encode(run, dataset)
         psi, square = _occupancies(run, encoded, num_pieces)
         scaled = [p / s**0.5 for p, s in zip(psi, square, strict=True)]
         variance = {}
@@ -73,9 +73,9 @@ def task_space(
 ) -> tuple[dict[str, Any], dict[str, Float[np.ndarray, "seed n d"]]]:
     """Return overlap numbers, and the vectors: of the data, btd, uniform, and the test tasks."""
     with pipeline.running(config, dataset, workdir, quiet) as run:
-        encoded = pipeline.encode(run, dataset)
+        encoded = encode(run, dataset)
         vectors = {name: _draw(run, encoded, name, num) for name in SAMPLED}
-    states = pipeline.prompt_states(config, dataset)
+    states = prompt_states(config, dataset)
     pool = jnp.asarray(vectors["subtraj"])
     params = AgentParams(encoded.data.encoder, None, pool, encoded.normalizer, *states)
     agent = Agent(config, dataset.spec, dataset.domain, params)
@@ -96,7 +96,7 @@ def _occupancies(
     section = run.config.tasks
 
     def one(key: Key[Array, ""], data: Any) -> tuple[Array, Array]:
-        behaviour = pipeline.see_behaviour(encoded.encoder, data)
+        behaviour = see_behaviour(encoded.encoder, data)
         pieces = draw_subtrajectories(key, behaviour.length, num, section.min_length)
         psi = occupancies(behaviour, pieces, section.discount)
         single = pieces._replace(length=jnp.ones_like(pieces.length))
@@ -113,7 +113,7 @@ def _draw(run: Run, encoded: Encoded, name: str, num: int) -> Float[np.ndarray, 
 
     def one(key: Key[Array, ""], data: Any) -> Array:
         key_fit, key_draw = jax.random.split(key)
-        behaviour = pipeline.see_behaviour(encoded.encoder, data)
+        behaviour = see_behaviour(encoded.encoder, data)
         fitted = sampler.fit(key_fit, behaviour, run.config.tasks)
         return sampler.sample(key_draw, fitted, num)
 
