@@ -10,8 +10,8 @@ ORDER = [
     "errors", "types", "scale", "programs", "signals", "lock", "envs", "data", "networks",
     "learner", "encoders", "gmm", "tasks", "td3", "loop", "feed", "divergence", "infer",
     "settings", "checkpoint", "saves", "explore", "collection", "card", "source", "metrics",
-    "facts", "stage", "encoding", "resume", "agent", "oracle", "finished", "evaluation", "pipeline",
-    "statistics", "geometry", "probe",
+    "facts", "takeover", "stage", "encoding", "resume", "agent", "oracle", "finished",
+    "evaluation", "pipeline", "statistics", "geometry", "probe",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")
 

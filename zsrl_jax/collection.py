@@ -205,6 +205,7 @@ class _Collection:
                 np.stack([o[i] for o in obs]), np.stack([a[i] for a in action]),
                 np.stack([p[i] for p in physics]),
             )  # fmt: skip
+        checkpoint.sync(self.folder / "buffer")  # before the agent that has seen them
         self.done += wanted
         if wanted == self.num_envs:  # a round cut short is played again if more is asked for
             self._save()

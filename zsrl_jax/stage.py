@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, feed, metrics, saves, signals
+from zsrl_jax import checkpoint, feed, metrics, saves, signals, takeover
 from zsrl_jax.divergence import Failure, guard, locate
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DivergedError
@@ -60,6 +60,10 @@ class Run(NamedTuple):
         """Return all that decides a stage's result."""
         return facts(self.config, stage, self.fingerprint)
 
+    def asked(self, stage: str) -> tuple[Path, dict[str, Any], int | None]:
+        """Return a stage's folder, and what its saves must be of."""
+        return self.workdir / stage, self.facts(stage), self.config[stage].get("updates")
+
     def fail(self, place: int, stage: str, step: int, quantity: str, kept: int) -> None:
         """Give up a seed, and say so: where it stopped being finite, and what is kept of it."""
         if place not in self.failed:
@@ -95,7 +99,7 @@ class Work:
         self.state = checkpoint.restore(save.folder, like)
         self.done = self.saved = self.found = save.step
         self.good, self.spent = [save.step], save.meta["seconds"]
-        self.pending, self.forced = save.meta["pending"], save.meta["forced"]
+        self.pending, self.forced = save.meta["pending"], takeover.accept(*run.asked(stage))
         run.log.go_on_from(save.meta["metrics"])
         run.failed.update({int(i): Failure(**f) for i, f in save.meta["failed"].items()})
         if not run.quiet:

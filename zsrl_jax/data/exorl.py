@@ -123,5 +123,7 @@ def write_episode(
     file = folder / f"episode_{index:06d}_{steps}.npz"
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
         np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
+        part.flush()
+        os.fsync(part.fileno())  # a name must never last longer than what it names
     os.replace(part.name, file)
     return file
