@@ -4,7 +4,8 @@
 
 A chain is one run folder: it is killed, the same command is started again, and so on to its end.
 Each kill has a random place between two saves (or inside one), later than the one before, so a
-chain moves on; the first chain collects its own data, under kills too. A start is the command's
+chain moves on; the last is past the training, while it evaluates. The first chain collects its own
+data, under kills too. A start is the command's
 own main, forked from a process that has the imports behind it: only they are spared.
 The driver itself can be stopped: what is done stands in FOLDER/chain_*.json.
 """
@@ -37,7 +38,7 @@ FIELDS = {"seeds": 2, "log_every": EVERY, "checkpoint_every": EVERY, "encoder.up
 STEPS = tuple(range(EVERY, UPDATES + 1, EVERY))
 PLACES = [("start", 0), *(("encoder", s) for s in STEPS), ("tasks", 1),
           *(("policy", s) for s in STEPS), ("agent", 0)]  # fmt: skip
-COLLECTING = [("start", 0), ("explorer", 0), ("explorer", 2), ("explorer", 4)]
+COLLECTING = [("explorer", 0), ("explorer", 2), ("explorer", 4)]
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["experiments.run", "dm_control.suite", "orbax.checkpoint"])
 
@@ -197,10 +198,10 @@ def plans(kills: int, inside: int, chains: int) -> list[list]:
     """Draw for each chain the places of its kills, in their order, and which are inside a save."""
     draw, found = random.Random(0), []
     for index in range(chains):
-        places = [*(COLLECTING if index == 0 else []), *PLACES]
-        size = len(range(index, kills, chains))
-        chosen = sorted(draw.sample(range(len(places)), size))
-        found.append([places[i] for i in chosen])
+        first, last = (COLLECTING if index == 0 else []), PLACES[-1]
+        size = len(range(index, kills, chains)) - len(first) - 1
+        chosen = sorted(draw.sample(range(len(PLACES) - 1), size))
+        found.append([*first, *(PLACES[i] for i in chosen), last])
     able = [(i, j) for i, plan in enumerate(found) for j, p in enumerate(plan) if p[0] != "start"]
     cut = set(draw.sample(able, inside))
     return [[(p, (i, j) in cut) for j, p in enumerate(plan)] for i, plan in enumerate(found)]
