@@ -154,32 +154,6 @@ def test_a_signal_saves_at_the_next_chunk_and_a_second_adds_nothing(clean, tmp_p
     assert equal(state, clean[0]) and lines(tmp_path) == clean[1]
 
 
-def test_killed_inside_a_save_and_after_another_it_ends_the_same(clean, tmp_path):
-    """Real processes, really killed; `make test-faults` does it to the whole command."""
-    forked = multiprocessing.get_context("forkserver")
-    forked.set_forkserver_preload([__name__])  # imports are paid once
-    folder = tmp_path / "policy"
-
-    def kill(when):
-        process = forked.Process(target=learn_here, args=(tmp_path,), daemon=True)
-        process.start()
-        while process.exitcode is None and not when():
-            time.sleep(0.001)
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-
-    kill(lambda: list(folder.glob("step_*.part/*")))
-    assert list(folder.glob("step_*.part")) and saves.newest(folder).folder is None
-    kill(saves.step_folder(folder, 40).exists)
-    assert saves.newest(folder).step == 40
-    assert equal(learn(make_run(tmp_path)), clean[0]) and lines(tmp_path) == clean[1]
-
-
-def learn_here(workdir):
-    learn(make_run(workdir))
-
-
 def test_more_updates_than_before_end_as_if_asked_for_at_once(clean, tmp_path):
     learn(make_run(tmp_path, updates=25))
     assert equal(learn(make_run(tmp_path)), clean[0])
@@ -335,3 +309,29 @@ def test_an_agent_that_is_described_as_none_of_ours_is_refused(tmp_path, meta):
 def test_a_fit_that_is_not_a_number_is_found_by_seed():
     tree = {"a": jnp.array([[1.0, 2.0], [jnp.inf, jnp.nan]]), "b": jnp.array([1, 2])}
     assert nan_seeds(tree) == {1: "['a']"}
+
+
+def test_killed_inside_a_save_and_after_another_it_ends_the_same(clean, tmp_path):
+    """Real processes, really killed; `make test-faults` does it to the whole command."""
+    forked = multiprocessing.get_context("forkserver")
+    forked.set_forkserver_preload([__name__])  # imports are paid once
+    folder = tmp_path / "policy"
+
+    def kill(when):
+        process = forked.Process(target=learn_here, args=(tmp_path,), daemon=True)
+        process.start()
+        while process.exitcode is None and not when():
+            time.sleep(0.001)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+
+    kill(lambda: list(folder.glob("step_*.part/*")))
+    assert list(folder.glob("step_*.part")) and saves.newest(folder).folder is None
+    kill(saves.step_folder(folder, 40).exists)
+    assert saves.newest(folder).step == 40
+    assert equal(learn(make_run(tmp_path)), clean[0]) and lines(tmp_path) == clean[1]
+
+
+def learn_here(workdir):
+    learn(make_run(workdir))
