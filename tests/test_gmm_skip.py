@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from zsrl_jax import gmm
+from zsrl_jax.errors import DataError
 from zsrl_jax.gmm import listed
 
 N, D, K = 700, 48, 4
@@ -79,3 +80,42 @@ def test_skipping_can_be_vmapped():
     both = jax.vmap(run)(jnp.stack([start, start[::-1]]))
     np.testing.assert_allclose(both[0], run(start), rtol=1e-5)
     np.testing.assert_allclose(both[1], run(start[::-1]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "first, weight", [(0.0, 1e8), (1e5, 1e-5), (1e4, 1e-7)], ids=["heavy", "far", "light"]
+)
+def test_a_point_far_from_every_component_stays_finite(first, weight):
+    """There log densities are so large that the margin is lost in rounding."""
+    x = np.random.default_rng(0).normal(size=(500, 48)).astype(np.float32)
+    x[:160] += 5
+    x[160:320] -= 5
+    x[0] += first
+    weights = np.ones(500, np.float32)
+    weights[0] = weight
+    _, trace = gmm.fit(jax.random.key(0), x, 3, 4, 0.0, weights=weights, skip=True)
+    assert np.isfinite(np.asarray(trace)).all()
+
+
+def test_a_fit_of_an_array_that_a_jitted_function_closes_over():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(60, 3)), jnp.float32)
+    inside = jax.jit(lambda key: gmm.fit(key, x, 2, 3, 0.0)[1].log_likelihood)(jax.random.key(0))
+    outside = gmm.fit(jax.random.key(0), x, 2, 3, 0.0)[1].log_likelihood
+    np.testing.assert_allclose(inside, outside, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"num_active": 0}, "num_active must be at least 1, found 0"),
+        ({"chunk": -5}, "chunk must be at least 1, found -5"),
+        ({"num_components": 2.5}, "num_components must be a whole number, found 2.5"),
+        ({"regularization": 0.0}, "regularization must be positive, found 0.0"),
+        ({"regularization": float("nan")}, "regularization must be positive, found nan"),
+        ({"weights": np.full(60, 1e38)}, "weights go up to 1e[+]38"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named(fields, words):
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.raises(DataError, match=words):
+        gmm.fit(jax.random.key(0), x, **{"num_components": 2, **fields})

@@ -3,6 +3,7 @@
 x [N, d] finite, N >= K, not one point repeated; weights [N] >= 0, at least K of them positive
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,23 @@ def check_least(name: str, value: Any, least: int) -> None:
     """Raise if a number is below its minimum."""
     if not isinstance(value, jax.core.Tracer) and not value >= least:
         raise DataError(f"gmm.fit: {name} must be at least {least}, found {value}")
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Raise unless a number is a whole one."""
+    if not isinstance(value, jax.core.Tracer) and value != int(value):
+        raise DataError(f"gmm.fit: {name} must be a whole number, found {value}")
+
+
+def check_regularization(value: float) -> None:
+    """Raise unless the floor of variances is positive and finite: without it a fit can be NaN."""
+    if not isinstance(value, jax.core.Tracer) and not 0 < value < math.inf:
+        raise DataError(f"gmm.fit: regularization must be positive, found {value}")
+
+
+def is_traced(*arrays: Any) -> bool:
+    """Tell whether values cannot be looked at: under jit, even of an array made outside."""
+    return any(isinstance(a[:1] + 0, jax.core.Tracer) for a in arrays if a is not None)
 
 
 def check_shapes(
@@ -74,6 +92,11 @@ def check_values(
             raise DataError(
                 f"gmm.fit: weights must not be negative and at least {num_components} (one a "
                 f"component) must be positive, found {positive}"
+            )
+        if float(jnp.max(weights)) > LARGEST:
+            raise DataError(
+                f"gmm.fit: weights go up to {float(jnp.max(weights)):.1g}: expected at most "
+                f"{LARGEST:g}; only their ratios matter, so rescale them"
             )
     used = jnp.ones(x.shape[0], bool) if weights is None else weights > 0
     origin = x[jnp.argmax(used)]

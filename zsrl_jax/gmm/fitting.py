@@ -6,11 +6,18 @@ Under jit or vmap values cannot be looked at: then only shapes and names are che
 not finite are left out and counted in `Trace.dropped`.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.gmm.check import check_choices, check_least, check_shapes, check_values
+from zsrl_jax.gmm.check import (
+    check_choices,
+    check_least,
+    check_regularization,
+    check_shapes,
+    check_values,
+    check_whole,
+    is_traced,
+)
 from zsrl_jax.gmm.em import FAMILIES, Options
 from zsrl_jax.gmm.listed import pays
 from zsrl_jax.gmm.mixture import Mixture
@@ -49,8 +56,12 @@ def fit(
         ("rank", rank, 1),
         ("num_iters", num_iters, 0),
         ("tolerance", tolerance, 0),
+        ("num_active", 1 if num_active is None else num_active, 1),
+        ("chunk", 1 if chunk is None else chunk, 1),
     ):
         check_least(name, value, least)
+    check_whole("num_components", num_components)
+    check_regularization(regularization)
     x = jnp.asarray(x, jnp.result_type(float))
     weights, means, responsibilities = (
         None if array is None else jnp.asarray(array, x.dtype)
@@ -58,7 +69,7 @@ def fit(
     )
     arrays = x, num_components, weights, means, responsibilities
     check_shapes(*arrays)
-    if not any(isinstance(array, jax.core.Tracer) for array in arrays):
+    if not is_traced(x, weights, means, responsibilities):
         check_values(*arrays)
     options = Options(
         num_components,

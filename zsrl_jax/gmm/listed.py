@@ -100,9 +100,10 @@ def joint_of_few(mixture: Mixture, margin: float) -> Scorer:
         upper = offset + lax.map(lambda part: density.upper(part, x), density.parts)
         likely = jnp.argmax(upper, axis=0)[None] == jnp.arange(upper.shape[0])[:, None]
         joint = offset + evaluate(density, x, likely)
-        near = upper > jnp.max(joint, axis=0)[None] - margin
+        # >=: far from every component the margin is lost in rounding, and the best must stay
+        near = upper >= jnp.max(joint, axis=0)[None] - margin
         joint = jnp.maximum(joint, offset + evaluate(density, x, near & ~likely))
-        return jnp.where(joint > jnp.max(joint, axis=0)[None] - margin, joint, -jnp.inf)
+        return jnp.where(joint >= jnp.max(joint, axis=0)[None] - margin, joint, -jnp.inf)
 
     return score
 
