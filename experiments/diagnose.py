@@ -1,7 +1,7 @@
 """Draw how runs trained: python -m experiments.diagnose RUN [RUN ...] --plot=diagnosis.png
 
 A panel for each metric that runs logged (mean over seeds), a curve a run; the last values are
-printed beside each other. docs/diagnostics.md says what healthy ones look like.
+printed beside each other.
 """
 
 import json
