@@ -1,6 +1,8 @@
 """Strict JAX for every test: no silent rank promotion; programs kept; small shared data."""
 
+import contextlib
 import os
+import subprocess
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -42,3 +44,16 @@ def noise_dataset() -> Dataset:
         np.ones((3, 20), np.float32),
         np.full(3, 20, np.int32),
     )
+
+
+@contextlib.contextmanager
+def tiny_disk(folder, options):
+    """Mount a file system of memory with some options, where that is allowed."""
+    folder.mkdir()
+    call = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(call, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a file system of its own needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -1,8 +1,6 @@
 """The command itself under real faults: `make test-faults`."""
 
-import contextlib
 import json
-import os
 import re
 import shutil
 import signal
@@ -13,6 +11,7 @@ import time
 import kills
 import numpy as np
 import pytest
+from conftest import tiny_disk
 
 from zsrl_jax import saves
 
@@ -91,22 +90,10 @@ def test_a_signal_saves_and_leaves_with_code_75(ground, name):
     assert kills.differences(ground / "reference", workdir) == []
 
 
-@contextlib.contextmanager
-def disk(folder, size):
-    folder.mkdir()
-    call = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(call, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a file system of its own needs root")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 @pytest.mark.faults
 def test_a_disk_that_fills_up_and_one_that_turns_read_only(ground):
     workdir = ground / "disk" / "run"
-    with disk(ground / "disk", "1m"):
+    with tiny_disk(ground / "disk", "size=1m"):
         for change, cause in (("size=1m", "No space left"), ("size=64m,ro", "Read-only")):
             subprocess.run(["mount", "-o", f"remount,{change}", workdir.parent], check=True)
             call = kills.command(ground, workdir)

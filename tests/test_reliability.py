@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import tiny_disk
 from ml_collections import ConfigDict
 
 import zsrl_jax
@@ -192,19 +193,6 @@ def test_a_quota_leaves_the_last_save_and_names_the_cause(clean, tmp_path, size)
     assert save.step == 40 and not save.passed
     assert not list((tmp_path / "policy").glob("*.part"))
     assert equal(learn(make_run(tmp_path)), clean[0])
-
-
-@contextlib.contextmanager
-def tiny_disk(folder, options):
-    """Mount a file system of memory with some options, where that is allowed."""
-    folder.mkdir()
-    call = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(call, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a file system of its own needs root")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import jax
 import orbax.checkpoint as ocp
 from absl import logging
 
+from zsrl_jax.disk import sync
 from zsrl_jax.errors import DataError, DiskError
 
 MANIFEST = "manifest.json"
@@ -170,15 +171,6 @@ def checksums(folder: Path) -> dict[str, str]:
             digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16))
         found[file.relative_to(folder).as_posix()] = digest.hexdigest()
     return found
-
-
-def sync(place: Path) -> None:
-    """Make a file or a folder last through a loss of power."""
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from zsrl_jax import checkpoint, explore, lock, saves, signals
 from zsrl_jax.data import Dataset, exorl, load_dataset
+from zsrl_jax.disk import sync
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
 from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
 from zsrl_jax.scale import choose_scale
@@ -205,7 +206,7 @@ class _Collection:
                 np.stack([o[i] for o in obs]), np.stack([a[i] for a in action]),
                 np.stack([p[i] for p in physics]),
             )  # fmt: skip
-        checkpoint.sync(self.folder / "buffer")  # before the agent that has seen them
+        sync(self.folder / "buffer")  # before the agent that has seen them
         self.done += wanted
         if wanted == self.num_envs:  # a round cut short is played again if more is asked for
             self._save()

@@ -16,6 +16,7 @@ from zsrl_jax.data import store
 from zsrl_jax.data.episode import STATES, Source
 from zsrl_jax.data.journal import Files
 from zsrl_jax.data.reading import Read, Reading
+from zsrl_jax.disk import sync
 from zsrl_jax.errors import DamageError, DataError
 
 
@@ -40,7 +41,7 @@ def pack(
         if folder.exists():
             os.replace(folder, old)
         os.replace(part, folder)
-        _sync(folder.parent)
+        sync(folder.parent)
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -115,11 +116,3 @@ def _turn(part: Path, folder: Path) -> Iterator[bool]:
 
 def _is_same(descriptor: int, folder: Path) -> bool:
     return folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
