@@ -1,8 +1,12 @@
 """What is saved comes back to the bit; what was damaged is refused by name."""
 
+import subprocess
+import sys
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import tiny_disk
 
 from zsrl_jax import checkpoint
 from zsrl_jax.errors import DataError
@@ -56,3 +60,24 @@ def test_a_tree_of_other_shapes_is_refused_not_cut(tmp_path):
     for other in ({**TREE, "a": jnp.zeros(4)}, {**TREE, "a": jnp.zeros(6)}, {"a": TREE["a"]}):
         with pytest.raises(DataError, match="does not fit"):
             checkpoint.restore(tmp_path / "stage", other)
+
+
+FULL = """
+import sys, numpy as np
+from zsrl_jax import checkpoint
+from zsrl_jax.errors import DiskError
+tree = {f"a{i}": np.random.default_rng(i).random((300, 200), np.float32) for i in range(40)}
+for _ in range(3):
+    try:
+        checkpoint.save(sys.argv[1] + "/stage", tree, {})
+    except DiskError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_told_once_and_not_by_every_thread_that_was_writing(tmp_path):
+    with tiny_disk(tmp_path / "disk", "size=1m"):
+        call = [sys.executable, "-c", FULL, str(tmp_path / "disk")]
+        done = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert done.stdout.count("No space left on device") == done.stdout.count("\n") == 3
+    assert done.stderr == ""

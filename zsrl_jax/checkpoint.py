@@ -5,18 +5,21 @@ the parent synced. A file that is missing, changed, added or a link is refused b
 which would not notice, opens anything. All of it is JSON and arrays: nothing can be run.
 """
 
+import contextlib
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
-from absl import logging
+from absl import logging as absl_logging
 
 from zsrl_jax.disk import sync
 from zsrl_jax.errors import DataError, DiskError
@@ -24,6 +27,7 @@ from zsrl_jax.errors import DataError, DiskError
 MANIFEST = "manifest.json"
 PART = ".part"  # of what is being written, or being deleted: never read
 OLD = ".old"  # of what is being replaced
+_tasks_log = logging.getLogger("asyncio")
 
 
 def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
@@ -46,18 +50,37 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
 
 
 def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
-    level = logging.get_verbosity()
-    logging.set_verbosity(logging.FATAL)  # Orbax shouts of a full disk from several threads
-    try:
-        with ocp.StandardCheckpointer() as checkpointer:
-            checkpointer.save(part / "tree", tree)
-    finally:
-        logging.set_verbosity(level)
+    with _one_voice(), ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(part / "tree", tree)
     for file in _files(part):
         sync(file)
     write_manifest(part, meta, checksums(part))
     for place in [part, *(p for p in part.rglob("*") if p.is_dir())]:
         sync(place)
+
+
+@contextlib.contextmanager
+def _one_voice() -> Iterator[None]:
+    """Let a save that fails speak once, by its exception.
+
+    Orbax logs a full disk from several threads, and leaves the other writes under way behind: each
+    prints, whenever it ends, that nobody waits for it. So after a failure what hushes them stays.
+    """
+    level, hook, tasks = absl_logging.get_verbosity(), sys.unraisablehook, _tasks_log.level
+
+    def hushed(lost):
+        if "Event loop is closed" not in str(lost.exc_value):
+            hook(lost)
+
+    absl_logging.set_verbosity(absl_logging.FATAL)
+    _tasks_log.setLevel(logging.CRITICAL)
+    sys.unraisablehook = hushed
+    try:
+        yield
+        sys.unraisablehook = hook
+        _tasks_log.setLevel(tasks)
+    finally:
+        absl_logging.set_verbosity(level)
 
 
 def _move_in(part: Path, folder: Path) -> None:
