@@ -7,6 +7,7 @@ read files side by side. Nothing is ever extracted: members are found by their k
 
 import functools
 import io
+import math
 import shutil
 import struct
 import zipfile
@@ -14,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tokenize import TokenError
-from typing import BinaryIO
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,9 @@ UNREADABLE = (
 )  # what zipfile raises
 MANY = 0xFFFF  # members, from which on the end of an archive does not count them
 HEAD = 4096  # bytes in which the header of an array ends
+END = b"PK\5\6"  # of an archive: how many members, and where their list stands
+ENTRY = struct.Struct("<4s4xHH4xIIIHHH8xI")  # of that list, before the member's name
+Buffer = bytes | memoryview
 
 
 def looks_like(data: bytes) -> str:
@@ -56,36 +60,70 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
         raise DamageError(path, None, "a file that can be read", found) from error
 
 
-def members(path: Path, data: bytes | None = None) -> dict[str, zipfile.ZipInfo]:
-    """List the arrays of an archive by key."""
+class Member(NamedTuple):
+    """Where an array stands in an archive, and what its bytes must be."""
+
+    offset: int
+    packed: int
+    size: int
+    checksum: int
+    method: int
+    encrypted: bool
+
+
+def members(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """List the arrays of a large archive by key."""
     start = read_bytes(path, 64)
     if not start.startswith(b"PK"):
         raise DamageError(path, None, "an npz archive", looks_like(start))
     try:
-        with zipfile.ZipFile(path if data is None else io.BytesIO(data)) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             found = archive.infolist()
-        with io.BytesIO(data) if data is not None else path.open("rb") as file:
-            count = _count(file)
+            size = file.seek(0, io.SEEK_END)
+            file.seek(max(0, size - MANY - 22))
+            tail = file.read()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error) as error:
         raise DamageError(path, None, "a whole npz archive", f"one cut off ({error})") from error
+    count = struct.unpack_from("<H", tail, tail.rfind(END) + 10)[0]
     if count not in (len(found), MANY):  # zipfile passes over entries that a flipped bit hides
         raise DamageError(path, None, f"{count} arrays", f"{len(found)}")
     return {info.filename.removesuffix(".npy"): info for info in found}
 
 
-def _count(file: BinaryIO) -> int:
-    """Return how many members the end of an archive says there are."""
-    size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - MANY - 22))
-    tail = file.read()
-    place = tail.rfind(b"PK\5\6")
-    return struct.unpack("<H", tail[place + 10 : place + 12])[0]
+def directory(path: Path, data: bytes) -> dict[str, Member]:
+    """List the arrays of an archive in memory by key, from the list at its end.
+
+    As zipfile does, in a quarter of its time: packing reads thousands of small archives.
+    """
+    if not data.startswith(b"PK"):
+        raise DamageError(path, None, "an npz archive", looks_like(data[:64]))
+    end, found = data.rfind(END, max(0, len(data) - MANY - 22)), {}
+    try:
+        if end < 0:
+            raise ValueError("File is not a zip file")
+        count, size, at = struct.unpack_from("<HII", data, end + 10)
+        for _ in range(count):
+            mark, bits, method, crc, packed, full, *lengths, here = ENTRY.unpack_from(data, at)
+            name, extra, comment = lengths
+            if mark != b"PK\1\2" or at + ENTRY.size + name > end:
+                raise ValueError("Bad magic number for central directory")
+            key = data[at + ENTRY.size : at + ENTRY.size + name].decode()
+            member = Member(here, packed, full, crc, method, bool(bits & 1))
+            found[key.removesuffix(".npy")] = member
+            at += ENTRY.size + name + extra + comment
+    except (ValueError, struct.error) as error:
+        raise DamageError(path, None, "a whole npz archive", f"one cut off ({error})") from error
+    if len(found) != count or at - size != struct.unpack_from("<I", data, end + 16)[0]:
+        raise DamageError(
+            path, None, f"{count} arrays in {size} bytes", f"{len(found)}, another size"
+        )
+    return found
 
 
 def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[str, np.ndarray]:
     """Read the arrays of these keys, those of `optional` where they are there."""
     data = read_bytes(path)
-    found = members(path, data)
+    found = directory(path, data)
     keys = list(keys)
     for key in keys:
         if key not in found:
@@ -97,15 +135,23 @@ def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[
     return {key: _array(path, key, _inflate(path, key, data, found[key])) for key in wanted}
 
 
+def read_small(path: Path, key: str, info: zipfile.ZipInfo) -> np.ndarray:
+    """Read one small array of a large archive."""
+    return _array(path, key, _head(path, key, info))
+
+
 def refuse_pickles(path: Path, found: Mapping[str, zipfile.ZipInfo]) -> None:
     """Read the header of every member of a large archive: one that needs a pickle is refused."""
     for key, info in found.items():
-        try:
-            with zipfile.ZipFile(path) as archive, archive.open(info) as member:
-                head = member.read(HEAD)
-        except (zipfile.BadZipFile, zlib.error, OSError, *UNREADABLE) as error:
-            raise DamageError(path, key, "a whole array", f"damage ({error})") from error
-        _header(path, key, head)
+        _header(path, key, _head(path, key, info))
+
+
+def _head(path: Path, key: str, info: zipfile.ZipInfo) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(info) as member:
+            return member.read(HEAD)
+    except (zipfile.BadZipFile, zlib.error, OSError, *UNREADABLE) as error:
+        raise DamageError(path, key, "a whole array", f"damage ({error})") from error
 
 
 def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarray]:
@@ -127,30 +173,28 @@ def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarra
     return arrays
 
 
-def _inflate(
-    path: Path, key: str, data: bytes, info: zipfile.ZipInfo, most: int | None = None
-) -> bytes:
+def _inflate(path: Path, key: str, data: bytes, member: Member, most: int | None = None) -> Buffer:
     """Return a member's bytes, checked, or its first `most` bytes."""
-    size, packed = info.file_size, info.compress_size
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+    size, packed = member.size, member.packed
+    if member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.encrypted:
         raise DamageError(path, key, "a stored or deflated array", "another compression")
     if size > DEFLATE_RATIO * packed + HEAD:
         raise DamageError(path, key, f"at most {DEFLATE_RATIO} bytes a byte", f"{size} of {packed}")
-    here = info.header_offset
+    here = member.offset
     name, extra = struct.unpack("<HH", data[here + 26 : here + 30].ljust(4, b"\0"))
     begin = here + 30 + name + extra
-    raw: bytes | memoryview = memoryview(data)[begin : begin + packed]
-    if info.compress_type == zipfile.ZIP_DEFLATED:
+    raw: Buffer = memoryview(data)[begin : begin + packed]
+    if member.method == zipfile.ZIP_DEFLATED:
         try:
             raw = zlib.decompressobj(-15).decompress(raw, most or max(size, 1))
         except zlib.error as error:
             raise DamageError(path, key, "a whole array", f"damage ({error})") from error
-    if most is None and (len(raw) != size or zlib.crc32(raw) != info.CRC):
+    if most is None and (len(raw) != size or zlib.crc32(raw) != member.checksum):
         raise DamageError(
-            path, key, f"{size} bytes with checksum {info.CRC:08x}",
+            path, key, f"{size} bytes with checksum {member.checksum:08x}",
             f"{len(raw)} with {zlib.crc32(raw):08x}",
         )  # fmt: skip
-    return bytes(raw)
+    return raw
 
 
 @functools.lru_cache(maxsize=64)
@@ -162,21 +206,21 @@ def _parse(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     return shape, fortran, dtype, file.tell()
 
 
-def _header(path: Path, key: str, raw: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+def _header(path: Path, key: str, raw: Buffer) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Return shape, order, type and offset of an array, refusing what only a pickle can hold."""
     try:
         end = 10 + struct.unpack("<H", raw[8:10])[0] if raw[6:7] == b"\x01" else HEAD
-        shape, fortran, dtype, offset = _parse(raw[:end])
+        shape, fortran, dtype, offset = _parse(bytes(raw[:end]))
     except (ValueError, KeyError, TypeError, SyntaxError, TokenError, struct.error) as error:
-        raise DamageError(path, key, "a numpy array", looks_like(raw[:64])) from error
+        raise DamageError(path, key, "a numpy array", looks_like(bytes(raw[:64]))) from error
     if dtype.hasobject:
         raise DamageError(path, key, "numbers", "an object array: a pickle, which is never loaded")
     return shape, fortran, dtype, offset
 
 
-def _array(path: Path, key: str, raw: bytes) -> np.ndarray:
+def _array(path: Path, key: str, raw: Buffer) -> np.ndarray:
     shape, fortran, dtype, offset = _header(path, key, raw)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     if len(raw) - offset != size:
         raise DamageError(path, key, f"{size} bytes for shape {shape}", f"{len(raw) - offset}")
     return np.frombuffer(raw, dtype, offset=offset).reshape(shape, order="F" if fortran else "C")

@@ -58,7 +58,8 @@ def open_source(path: Path, scratch: Path) -> Source:
 
 def _domain(file: Path) -> str | None:
     """Return the domain that a file converted by us names."""
-    found = npz.read(file, ["domain"])["domain"] if "domain" in npz.members(file) else None
+    info = npz.members(file).get("domain")
+    found = None if info is None else npz.read_small(file, "domain", info)
     return str(found) if found is not None and found.dtype.kind == "U" else None
 
 
