@@ -85,6 +85,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.infer = ConfigDict(type_safe=False)  # ridge is a word or a number
     config.infer.num_states = 5120  # labelled states (the field)
     config.infer.seed = 0  # of the states drawn, the same for every training seed
+    config.infer.nearest = 0  # task vectors of the data whose mean answers a prompt; 0: z (paper)
     config.infer.ridge = "auto"  # auto: cross-validated; a number: relative strength; 0: the paper
 
     config.evaluate = ConfigDict()

@@ -44,6 +44,7 @@ SCALES: dict[str, dict] = {
             "actor_average": 0.001,
             "anneal": True,
         },
+        "infer": {"nearest": 100},
     },
     "smoke": {
         "seeds": 1,

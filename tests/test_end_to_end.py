@@ -133,6 +133,24 @@ def test_notebook_face(smoke):
         agent.infer(reward=lambda physics: physics)
 
 
+def test_a_prompt_is_answered_by_the_nearest_tasks_of_the_data_where_asked(smoke):
+    agent, other = (zsrl_jax.load(smoke[0] / "run") for _ in range(2))
+    other.config.infer.nearest = 3
+    own, found = agent.prompt("run"), other.prompt("run")
+    for seed, tasks in enumerate(np.asarray(agent.params.tasks)):
+        cosine = [float(task @ own.z[seed]) for task in tasks]
+        best = sorted(range(len(tasks)), key=lambda i: -cosine[i])[:3]
+        mean = sum(tasks[i] for i in best)
+        np.testing.assert_allclose(
+            found.z[seed], mean * agent.radius / np.linalg.norm(mean), rtol=1e-4, atol=1e-5
+        )
+        assert found.cosine[seed] == own.cosine[seed]  # how far the prompt itself lay
+    shown = np.asarray(agent.params.prompt_obs[:5])
+    np.testing.assert_array_equal(
+        agent.infer(demonstration=shown), other.infer(demonstration=shown)
+    )
+
+
 def test_the_readme_s_lines_run_as_shown(smoke, monkeypatch, capsys):
     folder, _ = smoke
     readme = (ROOT / "README.md").read_text()

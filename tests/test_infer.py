@@ -81,6 +81,14 @@ def test_goal_and_demonstration_by_hand():
     np.testing.assert_allclose(1.75 * infer.demonstration_vector(shown, 0.5), [1.5, 0.5])
 
 
+def test_the_mean_of_the_nearest_by_hand():
+    tasks = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.6, 0.8]])
+    z = np.array([0.1, 1.0])  # products 0.1, 1, -0.1, 0.86
+    np.testing.assert_allclose(infer.nearest_mean(z, tasks, 1), [0.0, 1.0])
+    np.testing.assert_allclose(infer.nearest_mean(z, tasks, 2), [0.3, 0.9])
+    np.testing.assert_allclose(infer.nearest_mean(z, tasks, 9), [0.15, 0.45])
+
+
 def test_on_sphere_scales_and_refuses_nothing():
     np.testing.assert_allclose(infer.on_sphere(np.array([3.0, 4.0]), 10.0), [6.0, 8.0])
     with pytest.raises(DataError, match="zero task vector"):

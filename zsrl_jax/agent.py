@@ -148,8 +148,11 @@ class Agent:
         z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
         cosine = np.full(len(z), np.nan)
         if self.params.tasks is not None:
-            near = np.einsum("snd,sd->sn", np.asarray(self.params.tasks), z)
-            cosine = near.max(axis=1) / self.radius**2
+            tasks, nearest = np.asarray(self.params.tasks), self.config.infer.get("nearest", 0)
+            cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
+            if nearest and demonstration is None:
+                means = [infer.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)]
+                z = np.stack([infer.on_sphere(mean, self.radius) for mean in means])
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
         if (r2 < WEAK_R2).any():
             warnings.warn(

@@ -4,6 +4,11 @@
     goal            z = E[phi phi^T]^-1 phi(g)
     demonstration   z = z_tau of the states shown, centred as the training tasks were
 
+`nearest` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by the mean of
+so many task vectors of the data around its z. The policy was trained on tasks of the data's kind,
+and the z of a reward lies outside of them (cosine 0.8 to the nearest): what it does there is
+guessed from afar. A demonstration's z is of that kind already.
+
 The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same, unridged,
 on phi = C^-1 B with C from the same states.
 
@@ -123,6 +128,14 @@ def demonstration_vector(phi: Float[np.ndarray, "n d"], discount: float) -> Floa
     """Return the discounted feature occupancy of a demonstration, a step."""
     weight = discount ** np.arange(len(phi))
     return weight @ np.asarray(phi, np.float64) / weight.sum()
+
+
+def nearest_mean(
+    z: Float[np.ndarray, " d"], tasks: Float[np.ndarray, "n d"], nearest: int
+) -> Float[np.ndarray, " d"]:
+    """Return the mean of the `nearest` task vectors around z, by their cosine to it."""
+    order = np.argsort(-(tasks @ z), kind="stable")
+    return tasks[order[:nearest]].mean(axis=0, dtype=np.float64)
 
 
 def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:

@@ -45,6 +45,7 @@ LEAST = {
     "policy.per_task": 1,
     "policy.policy_delay": 1,
     "infer.num_states": 10,
+    "infer.nearest": 0,
     "evaluate.episodes": 1,
     "evaluate.every": 0,
 }
