@@ -12,11 +12,13 @@ The driver itself can be stopped: what is done stands in FOLDER/chain_*.json.
 
 import argparse
 import collections
+import ctypes
 import json
 import multiprocessing
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +33,7 @@ from zsrl_jax import checkpoint, metrics, saves
 
 ROOT = Path(__file__).parent.parent
 STAGES = ("encoder", "tasks", "policy", "agent")
+PR_SET_PDEATHSIG = 1  # of Linux: the signal that a parent's death sends
 EVERY, UPDATES = 5, 30
 FIELDS = {"seeds": 2, "log_every": EVERY, "checkpoint_every": EVERY, "encoder.updates": UPDATES,
           "policy.updates": UPDATES, "evaluate.episodes": 1, "evaluate.every": UPDATES,
@@ -68,6 +71,8 @@ def fork(folder: Path, workdir: Path):
 
 
 def _main(argv: list[str], out: Path) -> None:
+    if sys.platform == "linux":  # die with the fork server, which dies with the driver
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with out.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import tiny_disk
 
-from zsrl_jax import saves
+from zsrl_jax import lock, saves
 
 POISON = """
 from zsrl_jax import encoding
@@ -41,6 +41,26 @@ def test_killed_and_killed_inside_a_save_ends_the_same(ground):
     records = kills.chain(ground, 9, plan)
     assert [bool(record["in_save"]) for record in records][0]
     assert len(records) == 2 and not any(record["different"] for record in records)
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from tests import kills
+if __name__ == "__main__":
+    kills.finish(Path(sys.argv[1]), Path(sys.argv[1]) / "orphan")
+"""
+
+
+@pytest.mark.faults
+def test_a_driver_that_is_killed_takes_its_runs_along(ground):
+    call = [sys.executable, "-c", DRIVER, str(ground)]
+    with subprocess.Popen(call, cwd=kills.ROOT) as driver:
+        wait(driver, lambda: (ground / "orphan" / "encoder").exists())
+        driver.kill()
+    time.sleep(1.0)
+    with lock.held(ground / "orphan"):  # nobody else does
+        assert not (ground / "orphan" / "results.json").exists()
 
 
 def wait(process, what):
