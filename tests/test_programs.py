@@ -1,5 +1,6 @@
 """Compiled programs are kept on disk, where the user did not say otherwise."""
 
+import itertools
 import subprocess
 import sys
 
@@ -21,7 +22,7 @@ def run_script(**environment: str) -> str:
         *(f"{k}={v}" for k, v in environment.items()),
     ]
     done = subprocess.run([*words, sys.executable, "-c", SCRIPT], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.strip()
 
 
@@ -32,6 +33,16 @@ def test_programs_land_in_the_users_cache(tmp_path):
     assert kept
     run_script(XDG_CACHE_HOME=str(tmp_path))
     assert sorted((tmp_path / "zsrl_jax").rglob("*-cache")) == kept  # found again, not made again
+
+
+def test_a_program_cut_short_is_made_again_without_a_word(tmp_path):
+    run_script(XDG_CACHE_HOME=str(tmp_path))
+    kept = {file: file.read_bytes() for file in (tmp_path / "zsrl_jax").rglob("*-cache")}
+    assert len(kept) > 1
+    for size, (file, whole) in zip(itertools.cycle((0, 100)), kept.items(), strict=False):
+        file.write_bytes(whole[:size])
+    run_script(XDG_CACHE_HOME=str(tmp_path))
+    assert all(len(file.read_bytes()) > 100 for file in kept)
 
 
 def test_jaxs_own_settings_win(tmp_path):
