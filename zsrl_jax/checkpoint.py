@@ -13,6 +13,8 @@ import os
 import re
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,10 +65,12 @@ def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
 def _one_voice() -> Iterator[None]:
     """Let a save that fails speak once, by its exception.
 
-    Orbax logs a full disk from several threads, and leaves the other writes under way behind: each
-    prints, whenever it ends, that nobody waits for it. So after a failure what hushes them stays.
+    Orbax logs a full disk from several threads, and leaves the others under way behind: those are
+    waited for. What TensorStore still does then prints, whenever it ends, that nobody waits for it:
+    so after a failure what hushes that stays.
     """
     level, hook, tasks = absl_logging.get_verbosity(), sys.unraisablehook, _tasks_log.level
+    others = set(threading.enumerate())
 
     def hushed(lost):
         if "Event loop is closed" not in str(lost.exc_value):
@@ -79,8 +83,22 @@ def _one_voice() -> Iterator[None]:
         yield
         sys.unraisablehook = hook
         _tasks_log.setLevel(tasks)
+    except BaseException:
+        _outlast(others)
+        raise
     finally:
         absl_logging.set_verbosity(level)
+
+
+def _outlast(others: set[threading.Thread], seconds: float = 2.0) -> None:
+    """Wait for the writers that were not there before, so that none speaks or writes later on.
+
+    Orbax's writers are of a class of their own; plain threads are those of its pools, which idle.
+    """
+    end = time.monotonic() + seconds
+    for thread in set(threading.enumerate()) - others:
+        if type(thread) is not threading.Thread:
+            thread.join(max(0.0, end - time.monotonic()))
 
 
 def _move_in(part: Path, folder: Path) -> None:
@@ -165,11 +183,28 @@ def restore(folder: str | os.PathLike, like: Any) -> Any:
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
     try:
         with ocp.StandardCheckpointer() as checkpointer:
+            stored = checkpointer.metadata(folder / "tree").item_metadata.tree
+            if misfits := _misfits(stored, shapes):
+                raise ValueError(f"{misfits[0]} ({len(misfits)} arrays differ)")
             return checkpointer.restore(folder / "tree", shapes)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise DataError(
             f"checkpoint '{folder}' does not fit this config: {_cause(error)}"
         ) from error
+
+
+def _misfits(stored: Any, asked: Any) -> list[str]:
+    """Tell which arrays have another shape on disk than is asked for, or are on one side alone."""
+    was, now = (
+        {jax.tree_util.keystr(path, simple=True, separator="."): tuple(leaf.shape)
+         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        for tree in (stored, asked)
+    )  # fmt: skip
+    return [
+        f"array '{name}' has shape {was.get(name, 'none')}, {now.get(name, 'none')} is asked for"
+        for name in sorted(was.keys() | now.keys())
+        if was.get(name) != now.get(name)
+    ]
 
 
 def write_text(file: Path, text: str) -> None:
