@@ -92,6 +92,7 @@ def running(
         resume.check(run, force)
         try:
             yield run
+            run.take_over()
         finally:
             run.log.close()
         checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))

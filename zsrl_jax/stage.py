@@ -77,6 +77,12 @@ class Run(NamedTuple):
         """Tell whether no seed is left."""
         return len(self.failed) == len(self.keys)
 
+    def take_over(self) -> None:
+        """Mark saves of other facts as this run's, by force: once all that it keeps were read."""
+        for stage in STAGES[1:]:
+            if stage in self.config:
+                takeover.accept(*self.asked(stage))
+
     def forget_after(self, stage: str) -> None:
         """Delete what an earlier run built on a stage that now has work to do."""
         for name in (*STAGES[STAGES.index(stage) + 1 :], "agent", "results.json"):
@@ -90,7 +96,6 @@ class Work:
         self.run, self.stage, self.state, self.start = run, stage, like, time.monotonic()
         self.done, self.saved, self.found, self.spent, self.pending = 0, 0, 0, 0.0, False
         self.good: list[int] = []
-        self.forced: list[dict[str, Any]] = []  # what was taken over from other settings
         save = saves.newest(run.workdir / stage)
         for line in save.passed:
             print(f"{stage}: {line}; it is passed over", file=sys.stderr)
@@ -99,7 +104,7 @@ class Work:
         self.state = checkpoint.restore(save.folder, like)
         self.done = self.saved = self.found = save.step
         self.good, self.spent = [save.step], save.meta["seconds"]
-        self.pending, self.forced = save.meta["pending"], takeover.accept(*run.asked(stage))
+        self.pending = save.meta["pending"]
         run.log.go_on_from(save.meta["metrics"])
         run.failed.update({int(i): Failure(**f) for i, f in save.meta["failed"].items()})
         if not run.quiet:
@@ -107,15 +112,16 @@ class Work:
 
     def save(self) -> None:
         """Save the state, with all that a run needs to go on from it."""
+        self.run.take_over()
+        folder = self.run.workdir / self.stage
         meta = {
             "facts": self.run.facts(self.stage),
             "seconds": self.seconds(),
             "metrics": self.run.log.position(),
             "failed": {str(i): f._asdict() for i, f in self.run.failed.items()},
             "pending": self.pending,
-            "forced": self.forced,
+            "forced": saves.newest(folder, whole=False).meta.get("forced", []),
         }
-        folder = self.run.workdir / self.stage
         self.good = saves.write(folder, self.done, self.state, meta, self.good)
         self.saved = self.done
 

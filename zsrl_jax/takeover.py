@@ -1,7 +1,7 @@
 """Saves of other facts than a run's: which differ, and the mark of a run that took them over.
 
-The mark is made once a state has been read with the new config's shapes: a run whose shapes do not
-fit leaves the saves of that stage as it found them.
+The mark is made once every state that a run keeps has been read with the new config's shapes: a run
+whose shapes do not fit leaves all saves as it found them.
 """
 
 from pathlib import Path
@@ -25,8 +25,8 @@ def changed(folder: Path, facts: dict[str, Any], updates: int | None) -> dict[st
     return fields
 
 
-def accept(folder: Path, facts: dict[str, Any], updates: int | None) -> list[dict[str, Any]]:
-    """Write into a stage's saves how they differ, if they do; return all that was ever forced."""
+def accept(folder: Path, facts: dict[str, Any], updates: int | None) -> None:
+    """Write into a stage's saves how they differ, if they do."""
     fields = changed(folder, facts, updates)
     for step, place in saves.steps(folder) if fields else []:
         try:
@@ -37,4 +37,3 @@ def accept(folder: Path, facts: dict[str, Any], updates: int | None) -> list[dic
         note = {"stage": folder.name, "step": step, "fields": fields}
         meta |= {"facts": facts, "forced": [*meta.get("forced", []), note]}
         checkpoint.write_manifest(place, meta, manifest["files"])
-    return saves.newest(folder, whole=False).meta.get("forced", [])
