@@ -90,15 +90,18 @@ def _one_voice() -> Iterator[None]:
         absl_logging.set_verbosity(level)
 
 
-def _outlast(others: set[threading.Thread], seconds: float = 2.0) -> None:
+def _outlast(others: set[threading.Thread], seconds: float = 5.0) -> None:
     """Wait for the writers that were not there before, so that none speaks or writes later on.
 
-    Orbax's writers are of a class of their own; plain threads are those of its pools, which idle.
+    Orbax's writers are of a class of their own, whose join raises what they died of; plain threads
+    are those of its pools, which idle.
     """
     end = time.monotonic() + seconds
-    for thread in set(threading.enumerate()) - others:
-        if type(thread) is not threading.Thread:
-            thread.join(max(0.0, end - time.monotonic()))
+    while time.monotonic() < end:
+        new = set(threading.enumerate()) - others
+        if all(type(thread) is threading.Thread for thread in new):
+            return
+        time.sleep(0.01)
 
 
 def _move_in(part: Path, folder: Path) -> None:
