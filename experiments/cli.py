@@ -22,8 +22,9 @@ DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errn
 def run(main: Callable) -> None:
     """Parse flags and run main(argv)."""
     logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
-    programs.keep()
     try:
+        signals.leave_at_once()
+        programs.keep()
         app.run(main, flags_parser=_parse)
     except (ZsrlError, OSError) as error:
         sys.exit(_fail(error))

@@ -252,6 +252,23 @@ def test_one_process_for_each_folder_and_a_dead_one_holds_nothing(tmp_path):
         pass
 
 
+READING = """
+import time
+from experiments import cli
+cli.run(lambda argv: (print("reading", flush=True), time.sleep(600)))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+def test_a_signal_before_there_is_anything_to_save_is_told_too(number, code):
+    call, pipe = [sys.executable, "-c", READING], subprocess.PIPE
+    with subprocess.Popen(call, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout.readline() == "reading\n"
+        process.send_signal(number)
+        _, told = process.communicate()
+    assert process.returncode == code and told.startswith("\nstopped") and told.count("\n") == 2
+
+
 def test_json_of_a_manifest_runs_nothing(tmp_path):
     """A pickle in place of any file, and a manifest that points elsewhere, are refused."""
     canary = tmp_path / "canary"

@@ -36,10 +36,20 @@ def caught() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def leave_at_once() -> None:
+    """Let SIGTERM and SIGUSR1 end a command as Ctrl-C does, wherever it does not take note."""
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, _leave)
+
+
 def check() -> None:
     """Raise Stopped if a signal has come."""
     if _noted:
         raise Stopped(signal.Signals(_noted[0]).name)
+
+
+def _leave(number: int, _frame: object) -> None:
+    raise Stopped(signal.Signals(number).name)
 
 
 def _note(number: int, _frame: object) -> None:
