@@ -1,13 +1,16 @@
 """Studies as tables of cells: configs are sound, encoders shared, the same cell is one run."""
 
 import json
+import os
+import signal
 
 import pytest
 
-from experiments.paper import cells, launch, progress, work
+from experiments.paper import cells, jobs, launch, progress, work
 from experiments.paper.cells import Cell, Place, cells_of
 from experiments.paper.plan import study_names, write_plan
 from experiments.paper.studies import STUDIES, Size
+from zsrl_jax import signals
 from zsrl_jax.errors import ConfigError, TaskError
 from zsrl_jax.settings import check
 
@@ -87,10 +90,10 @@ def test_a_study_that_does_not_exist_is_told_with_the_nearest():
 
 
 def test_slurm_options_are_read():
-    found = launch.parse_parameters(["partition=gpu", "time=720"])
+    found = jobs.parse_parameters(["partition=gpu", "time=720"])
     assert found == {"slurm_partition": "gpu", "slurm_time": 720}
     with pytest.raises(ConfigError, match="expected key=value"):
-        launch.parse_parameters(["gpu"])
+        jobs.parse_parameters(["gpu"])
 
 
 def test_a_run_adopts_its_encoder_once(tmp_path):
@@ -116,6 +119,84 @@ def test_position_is_read_from_metrics_even_half_written(tmp_path):
     text = "\n".join(map(json.dumps, lines)) + '\n{"step": 60, "pol'
     (folder / "metrics.jsonl").write_text(text)
     assert progress.position(cell, place) == 40 * 2
+
+
+def test_what_is_no_run_names_its_study_as_its_command(tmp_path):
+    fields = cells.parse_fields(["encoder.updates=4"])
+    place = Place(tmp_path, "smoke", None, fields)
+    for name in ("dilution", "task_space"):
+        call = cells_of(name, place)[0].command(place)
+        assert call[:4] == ["python", "-m", "experiments.paper", name]
+        narrowed = {"--domains=cheetah", "--encoders=fb", "--seeds=2", "--scale=smoke"}
+        assert narrowed | {f"--out={tmp_path}", "--set=encoder.updates=4"} == set(call[4:])
+
+
+def test_an_encoder_is_named_without_a_sampler(tmp_path):
+    cell = cells_of("main", Place(tmp_path, "smoke"))[1].encoder_cell()
+    assert cell.name == "cheetah_fb-seeds2" and progress.label(cell) == "encoder cheetah_fb-seeds2"
+
+
+def test_a_signal_between_two_cells_stops_the_study(tmp_path, monkeypatch):
+    place, started = Place(tmp_path, "smoke"), []
+    found = cells_of("components", place)
+
+    def do(cell, place, tell):
+        started.append(cell)
+        os.kill(os.getpid(), signal.SIGTERM)  # comes when the cell has done its last update
+
+    monkeypatch.setattr(launch, "do", do)
+    bar = progress.Progress(found, [], place)
+    with signals.caught(), pytest.raises(signals.Stopped):
+        launch.run_here(found, place, bar)
+    bar.close()
+    assert started == found[:1]
+
+
+def test_the_bar_tells_what_a_cell_is_at_and_is_no_flood_in_a_file(tmp_path, monkeypatch):
+    place = Place(tmp_path, "smoke")
+    found, drawn = cells_of("components", place), []
+    bar = progress.Progress(found, [], place)
+    monkeypatch.setattr(bar.bar, "refresh", lambda: drawn.append(str(bar.bar)))
+    with bar.watch(found[0]) as tell:
+        tell("data")
+        for _ in range(5):
+            bar.look()
+    bar.finish(found[0], None)
+    bar.close()
+    assert len(drawn) == 2  # the first, and the end of a cell
+    assert "data of cheetah_fb_btd" in drawn[0] and drawn[1].startswith("1/2 cells")
+    assert bar.bar.n == bar.cost[found[0]]
+
+
+def test_jobs_of_an_earlier_command_are_found_in_the_queue(tmp_path, monkeypatch):
+    queue = tmp_path / "squeue"
+    queue.write_text(
+        '#!/bin/sh\n[ "$3" = 7 ] && echo RUNNING || { echo no such job >&2; exit 1; }\n'
+    )
+    queue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    file = tmp_path / "cell.id"
+    assert jobs.queued(file) == ""
+    file.write_text("7")
+    assert jobs.queued(file) == "7"
+    file.write_text("8")
+    assert jobs.queued(file) == ""
+
+
+def test_a_job_that_slurm_stops_waits_for_what_slurm_does(tmp_path, monkeypatch):
+    waited, place = [], Place(tmp_path, "smoke")
+    cell = cells_of("components", place)[0]
+
+    def stop(cell, place):
+        raise signals.Stopped("SIGTERM")
+
+    monkeypatch.setattr(jobs, "do", stop)
+    monkeypatch.setattr(jobs.time, "sleep", waited.append)
+    for executor, expected in (("local", []), ("slurm", [jobs.GRACE])):
+        monkeypatch.setenv("SUBMITIT_EXECUTOR", executor)
+        with pytest.raises(signals.Stopped):
+            jobs.Job(cell, place)()
+        assert waited == expected
 
 
 def test_a_plan_names_every_cell_with_its_folder_and_command(tmp_path):

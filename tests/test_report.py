@@ -7,13 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from experiments.paper import launch
+from experiments.paper import jobs
 from experiments.paper.cells import Place, cells_of
-from experiments.paper.launch import Jobs, run_here, run_jobs, waves
+from experiments.paper.jobs import Jobs, run_jobs
+from experiments.paper.launch import run_here, waves
 from experiments.paper.plan import write_plan
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
-from experiments.report import curves, figures, page
+from experiments.report import curves, figures, markdown, page
 from experiments.report.load import load_runs, load_studies
 from experiments.report.studies import all_runs, make_section
 from experiments.report.tables import MISSING
@@ -93,7 +94,7 @@ def test_the_report_stands_alone_and_shows_what_is_missing(place, tmp_path):
     assert linked and linked <= set(there)
     assert MISSING in html and "1 of 2 cells are missing" in html
     assert "python -m experiments.run --config=configs/cell.py:cheetah,fb,btd,smoke" in html
-    text = page.make_markdown("t", sections, [], runs, tmp_path)
+    text = markdown.make_markdown("t", sections, [], runs, tmp_path)
     assert "## dilution (smoke scale)" in text and MISSING in text
     for picture in re.findall(r"\]\((figures/[^)]*)\)", text):
         assert (tmp_path / picture).exists()
@@ -104,12 +105,12 @@ def test_curves_are_drawn_of_runs_scored_during_training(place, tmp_path):
     folder = cells_of("components", place)[1].folder(place)
     points = curves.read_points(folder / "metrics.jsonl")
     assert [step for step, _ in points] == [2, 4]
-    chart = curves.draw(place.out)
+    chart = curves.draw([place.out])
     drawn = chart.figure.axes[0].get_lines()[0]
     np.testing.assert_array_equal(drawn.get_xdata(), [2, 4])
     figures.close([chart])
     with pytest.raises(DataError, match="evaluate.every"):
-        curves.draw(tmp_path)
+        curves.draw([tmp_path])
 
 
 def test_a_cell_that_fails_is_told_and_the_others_go_on(place):
@@ -124,5 +125,5 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(place):
 
 def test_a_preempted_job_is_the_same_job_again(place):
     cell = cells_of("components", place)[1]
-    again = launch.Job(cell, place).checkpoint().function
+    again = jobs.Job(cell, place).checkpoint().function
     assert (again.cell, again.place) == (cell, place)

@@ -32,7 +32,7 @@ def report(tmp_path_factory) -> Path:
     axis.plot(np.arange(3))
     body = [[Entry(row.encoder), number(score, folder=row.folder)]
             for row, score in zip(rows, SCORES, strict=True)]  # fmt: skip
-    study = Loaded("main", "A study", "smoke", "", rows, {}, folder)
+    study = Loaded("main", "A study", "smoke", "", rows, {}, "x")
     chart = finish("main", "A chart", figure, rows)
     section = Section(study, [chart], [Table("Scores", ["encoder", "score"], body)])
     file = folder / "index.html"

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from experiments.paper.cells import Place, cells_of
-from experiments.paper.launch import Jobs, run_jobs, waves
+from experiments.paper.jobs import Jobs, run_jobs
+from experiments.paper.launch import waves
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
 
@@ -38,7 +39,7 @@ def test_cells_run_as_jobs_encoders_first(tmp_path):
 def test_a_preempted_job_is_requeued_and_goes_on_from_its_saves(tmp_path):
     import submitit
 
-    from experiments.paper.launch import Job
+    from experiments.paper.jobs import Job
 
     place = place_of(tmp_path, 20_000)
     cell = cells_of("components", place)[0]

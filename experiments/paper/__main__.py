@@ -12,18 +12,14 @@ from absl import flags
 
 from experiments import cli
 from experiments.paper.cells import Cell, Place, cells_of, parse_fields
-from experiments.paper.launch import (
-    Jobs,
-    count_accelerators,
-    parse_parameters,
-    run_here,
-    run_jobs,
-    waves,
-)
+from experiments.paper.jobs import Jobs, parse_parameters, run_jobs
+from experiments.paper.launch import count_accelerators, run_here, waves
 from experiments.paper.plan import study_names, tell, write_plan
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
-from experiments.report.studies import draw_study
+from experiments.report.markdown import write_study
+from experiments.report.tables import as_text
+from zsrl_jax import signals
 from zsrl_jax.scale import choose_scale
 
 SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto: by the machine")
@@ -57,10 +53,12 @@ def main(argv) -> None:
     encoders, rest = waves([cell for cells in plans.values() for cell in cells])
     print(f"{', '.join(names)} at {scale} scale ({reason}): {len(rest)} cells, "
           f"{len(encoders)} encoders shared by them; under {place.root}")  # fmt: skip
-    failed = run([*encoders, *rest], place)
+    with signals.caught():
+        failed = run([*encoders, *rest], place)
     for name in names:
-        for file in draw_study(place.root / f"{name}.study.json", place.root / "figures"):
-            print(f"{name}: {file}")
+        section, files = write_study(place.root / f"{name}.study.json", place.root / "figures")
+        print("".join(f"\n{as_text(table)}\n" for table in section.tables))
+        print("\n".join(f"{name}: {file}" for file in files))
     if failed:
         told = "".join(f"\n  {cell.name}: {reason}" for cell, reason in failed.items())
         print(f"error: {len(failed)} cells failed:{told}", file=sys.stderr)

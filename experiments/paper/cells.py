@@ -55,7 +55,8 @@ class Cell(NamedTuple):
     def name(self) -> str:
         """Name the cell by what it is."""
         marks = [f"{path.split('.')[-1]}{value}" for path, value in self.fields]
-        stem = f"{self.domain}_{self.encoder}_{self.sampler}"
+        stem = f"{self.domain}_{self.encoder}"
+        stem += "" if self.kind == "encoder" else f"_{self.sampler}"
         return "-".join([stem, *marks, f"seeds{self.seeds}"]).lower()
 
     def folder(self, place: Place) -> Path:
@@ -71,7 +72,9 @@ class Cell(NamedTuple):
         return Cell("encoder", self.domain, self.encoder, "uniform", self.seeds, fields)
 
     def command(self, place: Place) -> list[str]:
-        """Return the command that runs this cell by itself."""
+        """Return the command that runs this cell; what is no run, with its study's others."""
+        if self.kind in STUDIES:
+            return _study_command(self, place)
         file = f"configs/cell.py:{self.domain},{self.encoder},{self.sampler},{place.scale}"
         if self.kind == "oracle":
             file = f"configs/oracle.py:{self.domain},all,{place.scale}"
@@ -85,6 +88,14 @@ class Cell(NamedTuple):
         results = read_results(self.folder(place))
         asked = json.loads(self.config(place).to_json_best_effort())
         return results is not None and results["config"] == asked
+
+
+def _study_command(cell: Cell, place: Place) -> list[str]:
+    """Return the command of a study, narrowed to a cell's domain and encoder."""
+    flags = [f"--scale={place.scale}", f"--out={place.out}", f"--domains={cell.domain}"]
+    flags += [f"--encoders={cell.encoder}", f"--seeds={cell.seeds}"]
+    flags += [f"--set={path}={value}" for path, value in place.fields]
+    return ["python", "-m", "experiments.paper", cell.kind, *flags]
 
 
 def read_results(folder: Path) -> dict[str, Any] | None:

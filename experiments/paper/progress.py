@@ -6,8 +6,10 @@ for a job on another machine.
 
 import contextlib
 import json
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -16,6 +18,7 @@ from experiments.paper.cells import Cell, Place
 
 TAIL = 20_000  # bytes that hold the last line of metrics
 LOOK = 2.0  # seconds
+LOG = 30.0  # seconds between two lines where the bar goes into a file
 STAGE = {"encoder": "encoder", "score": "policy", "oracle": "policy"}  # what takes a cell's time
 
 
@@ -28,12 +31,12 @@ class Progress:
         start = sum(self.cost[cell] for cell in done)
         self.left, self.total = len(cells) - len(done), len(cells)
         self.bar = tqdm(total=sum(self.cost.values()), initial=start, unit="update",
-                        desc=f"{len(done)}/{len(cells)} cells", dynamic_ncols=True,
-                        smoothing=0.02)  # fmt: skip
+                        desc=f"{len(done)}/{len(cells)} cells", dynamic_ncols=True)  # fmt: skip
+        self.at, self.shown = "", 0.0  # what the cell of this process is at; when the bar was drawn
 
     @contextlib.contextmanager
-    def watch(self, cell: Cell) -> Iterator[None]:
-        """Follow a cell that runs in this process."""
+    def watch(self, cell: Cell) -> Iterator[Callable[[str], None]]:
+        """Follow a cell that runs in this process; yields what it tells its doings to."""
         self.watched[cell] = 0
         stop = threading.Event()
 
@@ -41,10 +44,14 @@ class Progress:
             while not stop.wait(LOOK):
                 self.look()
 
+        def tell(what: str) -> None:
+            self.at = what
+            self.look()
+
         thread = threading.Thread(target=follow, daemon=True)
         thread.start()
         try:
-            yield
+            yield tell
         finally:
             stop.set()
             thread.join()
@@ -53,21 +60,37 @@ class Progress:
         """Advance by what the running cells have done since the last look."""
         for cell, before in list(self.watched.items()):
             now = max(before, min(position(cell, self.place), self.cost[cell]))
-            self.bar.update(now - before)
+            self.bar.n += now - before  # refreshed below: the rate is that of the whole time
             self.watched[cell] = now
-        self.bar.set_postfix_str(", ".join(cell.name for cell in self.watched)[:60])
+        names = ", ".join(label(cell) for cell in self.watched)
+        self.bar.set_postfix_str(f"{self.at} of {names}" if self.at else names, refresh=False)
+        self._draw()
+
+    def _draw(self, now: bool = False) -> None:
+        """Draw the bar, in a file of its own less often: there each time is a line."""
+        every = LOOK if sys.stderr.isatty() else LOG
+        if now or time.monotonic() - self.shown >= every:
+            self.bar.refresh()
+            self.shown = time.monotonic()
 
     def finish(self, cell: Cell, failure: str | None) -> None:
         """Count a cell as over, and tell if it failed."""
-        self.bar.update(self.cost[cell] - self.watched.pop(cell, 0))
+        self.bar.n += self.cost[cell] - self.watched.pop(cell, 0)
         self.left -= 1
-        self.bar.set_description(f"{self.total - self.left}/{self.total} cells")
+        self.bar.set_description(f"{self.total - self.left}/{self.total} cells", refresh=False)
+        self._draw(now=True)
         if failure:
             tqdm.write(f"failed: {cell.name}: {failure}")
 
     def close(self) -> None:
         """Leave the bar as it stands."""
+        self.bar.set_postfix_str("", refresh=False)
         self.bar.close()
+
+
+def label(cell: Cell) -> str:
+    """Name a cell beside the bar."""
+    return f"encoder {cell.name}" if cell.kind == "encoder" else cell.name
 
 
 def cost(cell: Cell, place: Place) -> int:

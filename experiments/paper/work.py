@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +16,24 @@ from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
 
 KEPT: dict[str, Dataset] = {}
+QUIET = True  # there is one bar, over all cells
 
 
-def do(cell: Cell, place: Place, quiet: bool = True) -> Path:
-    """Complete a cell unless it is done, and return its folder."""
+def do(cell: Cell, place: Place, tell: Callable[[str], object] = str) -> Path:
+    """Complete a cell unless it is done, and return its folder; `tell` hears what it is at."""
     folder = cell.folder(place)
     if cell.is_done(place):
         return folder
     check(cell.config(place))
     encoder = cell.encoder_cell()
     if encoder is not None:
-        adopt(do(encoder, place, quiet), folder)
+        adopt(do(encoder, place, tell), folder)
     start = time.monotonic()
-    dataset = _data(cell, place, quiet)
+    tell("data")
+    dataset = _data(cell, place)
     spent = time.monotonic() - start
-    found = KINDS[cell.kind](cell, place, dataset, quiet)
+    tell("")
+    found = KINDS[cell.kind](cell, place, dataset)
     found["seconds"] = {"data": spent, **found["seconds"]}
     results.write(folder, found | {"kind": cell.kind})
     return folder
@@ -54,38 +58,38 @@ def _link(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _data(cell: Cell, place: Place, quiet: bool) -> Dataset:
+def _data(cell: Cell, place: Place) -> Dataset:
     """Open the data of a cell; cells stand domain by domain, so one dataset is kept."""
     config = cell.config(place)
     asked = config.domain + config.data.to_json_best_effort()
     if asked not in KEPT:
         KEPT.clear()
-        KEPT[asked] = open_data(config, quiet)
+        KEPT[asked] = open_data(config, QUIET)
     return KEPT[asked]
 
 
-def _encoder(cell: Cell, place: Place, dataset: Dataset, quiet: bool) -> dict[str, Any]:
+def _encoder(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
     config = cell.config(place)
-    seconds = probe.train_encoder(config, dataset, cell.folder(place), quiet)
+    seconds = probe.train_encoder(config, dataset, cell.folder(place), QUIET)
     return results.describe(config, dataset, cell.command(place)) | {"seconds": dict(seconds)}
 
 
-def _score(cell: Cell, place: Place, dataset: Dataset, quiet: bool) -> dict[str, Any]:
+def _score(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
     folder = cell.folder(place)
-    return results.complete(cell.config(place), dataset, folder, cell.command(place), quiet)[1]
+    return results.complete(cell.config(place), dataset, folder, cell.command(place), QUIET)[1]
 
 
-def _dilution(cell: Cell, place: Place, dataset: Dataset, quiet: bool) -> dict[str, Any]:
+def _dilution(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
     config, start = cell.config(place), time.monotonic()
-    measured = probe.dilution(config, dataset, cell.folder(place), quiet, **dict(cell.options))
+    measured = probe.dilution(config, dataset, cell.folder(place), QUIET, **dict(cell.options))
     found = results.describe(config, dataset, cell.command(place)) | {"dilution": measured}
     return found | {"seconds": {"measure": time.monotonic() - start}}
 
 
-def _task_space(cell: Cell, place: Place, dataset: Dataset, quiet: bool) -> dict[str, Any]:
+def _task_space(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
     config, start = cell.config(place), time.monotonic()
     folder = cell.folder(place)
-    measured, vectors = probe.task_space(config, dataset, folder, quiet, **dict(cell.options))
+    measured, vectors = probe.task_space(config, dataset, folder, QUIET, **dict(cell.options))
     arrays: dict[str, Any] = dict(vectors)
     np.savez_compressed(folder / "vectors.npz", **arrays)
     found = results.describe(config, dataset, cell.command(place)) | {"task_space": measured}

@@ -1,31 +1,48 @@
 """Learning curves: score against updates for any set of runs, from evaluations during training."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from experiments.report.figures import CYCLE, MARKERS, Chart, finish, panels
+from experiments.report.figures import CYCLE, Chart, finish, legend, line, panels
 from experiments.report.load import Row, read_results
 from zsrl_jax.errors import DataError
 
+DASHES = ("-", "--", ":", "-.")
+Points = list[tuple[int, list[float]]]
 
-def find(root: Path) -> list[tuple[Row, list[tuple[int, list[float]]]]]:
-    """Return the runs under a folder that were scored while they trained, with their points."""
-    found = []
-    for file in sorted(root.rglob("metrics.jsonl")):
+
+def find(roots: Sequence[Path]) -> list[tuple[Row, Points]]:
+    """Return the runs under folders that were scored while they trained, with their points."""
+    found = {}
+    for file in sorted(file for root in roots for file in root.rglob("metrics.jsonl")):
         points = read_points(file)
         if points:
-            row = Row("", "", "", {}, None, file.parent, "", read_results(file.parent))
-            found.append((row, points))
+            folder, results = file.parent, read_results(file.parent)
+            found[folder] = (
+                Row(_domain(folder, results), "", "", {}, None, folder, "", results),
+                points,
+            )
     if not found:
+        told = ", ".join(f"'{root}'" for root in roots)
         raise DataError(
-            f"no run under '{root}' was scored during training: run with --config.evaluate.every=N"
+            f"no run under {told} was scored during training: run with --config.evaluate.every=N"
         )
-    return found
+    return list(found.values())
 
 
-def read_points(file: Path) -> list[tuple[int, list[float]]]:
+def _domain(folder: Path, results: dict | None) -> str:
+    """Return a run's domain, of an unfinished one by its saves."""
+    if results:
+        return results["config"]["domain"]
+    for file in folder.glob("*/step_*/manifest.json"):
+        return json.loads(file.read_text())["meta"]["facts"]["domain"]
+    return ""
+
+
+def read_points(file: Path) -> Points:
     """Return (update, score by seed) of a run's metrics."""
     points = {}
     for text in file.read_text().splitlines():
@@ -38,22 +55,32 @@ def read_points(file: Path) -> list[tuple[int, list[float]]]:
     return sorted(points.items())
 
 
-def draw(root: Path) -> Chart:
-    """Draw the mean over seeds of every run, with a line for each seed behind it."""
-    runs = find(root)
-    figure, (axis,) = panels(1, width=7.0, height=4.0)
-    for i, (row, points) in enumerate(runs):
-        steps = [step for step, _ in points]
-        scores = np.array([values for _, values in points])
-        shade = CYCLE[i % len(CYCLE)]
+def draw(roots: Sequence[Path]) -> Chart:
+    """Draw a panel a domain: the mean over seeds of every run, and behind it each seed."""
+    runs = find(roots)
+    domains = list(dict.fromkeys(row.domain for row, _ in runs))
+    names = _names([row.folder for row, _ in runs])
+    room = 0.6 + 0.075 * max(map(len, names))
+    figure, axes = panels(len(domains), width=max(4.0, 6.0 / len(domains)), room=room)
+    keys = []
+    for i, ((row, points), name) in enumerate(zip(runs, names, strict=True)):
+        axis = axes[domains.index(row.domain)]
+        steps, scores = [step for step, _ in points], np.array([values for _, values in points])
+        shade, dash = CYCLE[i % len(CYCLE)], DASHES[i // len(CYCLE) % len(DASHES)]
         if scores.shape[1] > 1:
-            axis.plot(steps, scores, color=shade, alpha=0.3, linewidth=0.7)
-        label = str(row.folder.relative_to(root)) if row.folder != root else row.folder.name
-        label += "" if row.results else " (unfinished)"
-        axis.plot(steps, scores.mean(axis=1), color=shade, marker=MARKERS[i % len(MARKERS)],
-                  markersize=4, label=label)  # fmt: skip
-    axis.set_xlabel("policy updates")
-    axis.set_ylabel("mean return over tasks")
-    axis.legend(fontsize=7, frameon=False)
+            axis.plot(steps, scores, dash, color=shade, alpha=0.35, linewidth=0.7)
+        axis.plot(steps, scores.mean(axis=1), dash, color=shade, marker="o", markersize=3.5)
+        keys.append(line(name if row.results else f"{name}\n(unfinished)", shade, dash))
+    for axis, domain in zip(axes, domains, strict=True):
+        axis.set(xlabel="policy updates", title=domain)
+        axis.set_ylim(0, max(axis.get_ylim()[1], 1.0))
+    axes[0].set_ylabel("mean return over tasks")
+    legend(figure, keys)
     caption = "Score against policy updates; thin lines: single seeds."
     return finish("curves", caption, figure, [row for row, _ in runs])
+
+
+def _names(folders: list[Path]) -> list[str]:
+    """Name runs by their folders: the last part, or more where that is not enough."""
+    short = [folder.absolute().name for folder in folders]
+    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]

@@ -3,7 +3,7 @@
 import base64
 import io
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -12,6 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from experiments.report.load import Row, stamp
 
@@ -20,9 +22,7 @@ COLOURS = {
     "full_traj": "#9467bd", "mix": "#e377c2", "goal_mix": "#ff7f0e", "tasks": "#d62728",
 }  # fmt: skip
 CYCLE = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf")
-MARKERS = "osD^vPX"
 MISSING = "missing"
-plt.rcParams["legend.loc"] = "upper left"  # "best" searches, and slowly
 
 
 class Chart(NamedTuple):
@@ -34,10 +34,12 @@ class Chart(NamedTuple):
     rows: list[Row]
 
 
-def panels(count: int, width: float = 4.2, height: float = 3.4) -> tuple[Figure, list]:
-    """Open a row of panels, with room for the stamp below."""
-    figure, axes = plt.subplots(1, count, figsize=(max(width * count, 6.0), height + 0.6),
-                                squeeze=False)  # fmt: skip
+def panels(
+    count: int, width: float = 4.0, height: float = 3.2, room: float = 0.0
+) -> tuple[Figure, list]:
+    """Open a row of panels, with room (inches) for a legend at the right and the stamp below."""
+    size = max(width * count, 4.7) + room, height + 0.6
+    figure, axes = plt.subplots(1, count, figsize=size, squeeze=False)
     figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0, 0.09, 1, 0.91)))
     for axis in axes[0]:
         axis.spines[["top", "right"]].set_visible(False)
@@ -53,6 +55,40 @@ def finish(name: str, caption: str, figure: Figure, rows: list[Row]) -> Chart:
     text += f" · {lost} of {len(rows)} cells missing" if lost else ""
     figure.text(0.5, 0.01, text, ha="center", va="bottom", fontsize=6.5, color="#555555")
     return Chart(name, caption, figure, rows)
+
+
+def legend(figure: Figure, keys: list) -> None:
+    """Put a legend beside the panels, where it hides nothing."""
+    figure.legend(handles=keys, loc="outside right upper", fontsize=8, frameon=False,
+                  handlelength=2.6)  # fmt: skip
+
+
+def line(label: str, shade: str, dash: Any = "-", mark: str = "") -> Line2D:
+    """Return a legend's entry for a line."""
+    return Line2D([], [], color=shade, linestyle=dash, marker=mark, markersize=5, label=label,
+                  markerfacecolor="none", linewidth=1.4)  # fmt: skip
+
+
+def patch(label: str, shade: str, hatch: str | None = None) -> Patch:
+    """Return a legend's entry for a bar."""
+    return Patch(facecolor=shade, hatch=hatch, label=label)
+
+
+def dot(label: str, shade: str, mark: str, size: float = 6) -> Line2D:
+    """Return a legend's entry for points."""
+    edge = {"*": "black", "x": shade}.get(mark, "none")
+    return Line2D([], [], color=shade, linestyle="", marker=mark, markersize=size, label=label,
+                  markeredgecolor=edge, markeredgewidth=1 if mark == "x" else 0.5)  # fmt: skip
+
+
+def cross() -> Line2D:
+    """Return a legend's entry for what is missing."""
+    return dot(MISSING, "#b00020", "x")
+
+
+def palette(names: list[str]) -> dict[str, str]:
+    """Return a colour for each name: a sampler's own, or one by order."""
+    return {name: colour(name, i) for i, name in enumerate(names)}
 
 
 def colour(name: str, index: int = 0) -> str:
@@ -75,8 +111,8 @@ def mark_missing(axis, x: float | None, what: str = "", shade: str = "#b00020") 
 
 def save(chart: Chart, folder: Path) -> list[Path]:
     """Write a figure as PNG and PDF."""
-    folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{chart.name}.{kind}" for kind in ("png", "pdf")]
+    files[0].parent.mkdir(parents=True, exist_ok=True)
     for file in files:
         fixed = {"CreationDate": None} if file.suffix == ".pdf" else {"Software": None}
         chart.figure.savefig(file, dpi=150, metadata=fixed)

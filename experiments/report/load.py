@@ -1,6 +1,7 @@
 """What is on disk: studies with their cells, and runs; what has no results is there as missing."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +26,23 @@ class Row(NamedTuple):
     @property
     def scores(self) -> np.ndarray:
         """Return scores [seed, task], means over episodes; seeds without a score are left out."""
-        if self.results is None or "returns" not in self.results:
-            return np.zeros((0, 0))
-        table = np.array(self.results["returns"], np.float64).mean(axis=2)
-        return table[np.isfinite(table).all(axis=1)]
+        found = list(self.by_seed().values())
+        return np.stack(found) if found else np.zeros((0, 0))
+
+    def by_seed(self) -> dict[int, np.ndarray]:
+        """Return scores [task] of every seed that has them."""
+        results = self.results or {}
+        if not results.get("returns"):
+            return {}
+        table = np.array(results["returns"], np.float64).mean(axis=2)
+        whole = np.isfinite(table).all(axis=1)
+        pairs = zip(results["seeds"], table, whole, strict=True)
+        return {seed: scores for seed, scores, good in pairs if good}
+
+    def lost(self) -> int:
+        """Return how many seeds of a scored run have no score."""
+        results = self.results or {}
+        return len(results["returns"]) - len(self.by_seed()) if results.get("returns") else 0
 
     @property
     def mean(self) -> float:
@@ -45,7 +59,7 @@ class Loaded(NamedTuple):
     axis: str
     rows: list[Row]
     published: dict[str, dict[str, list[float]]]
-    file: Path
+    place: str  # its folder, from the report's root on: two scales, two places
 
     def pick(self, **wanted: Any) -> list[Row]:
         """Return the rows with these properties."""
@@ -71,8 +85,8 @@ def read_results(folder: Path) -> dict[str, Any] | None:
         raise DataError(f"'{file}' is damaged: {error}; run its command again") from error
 
 
-def load_study(file: Path) -> Loaded:
-    """Read a study and all results that its cells have."""
+def load_study(file: Path, root: Path | None = None) -> Loaded:
+    """Read a study and all results that its cells have; `root`: what its place is told from."""
     plan = json.loads(file.read_text())
     rows = []
     for cell in plan["cells"]:
@@ -80,12 +94,13 @@ def load_study(file: Path) -> Loaded:
         own = {name: cell[name] for name in Row._fields if name in cell and name != "folder"}
         rows.append(Row(folder=folder, results=read_results(folder), **own))
     facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
-    return Loaded(rows=rows, file=file, **facts)
+    place = str(Path(root.absolute().name) / file.parent.relative_to(root)) if root else "."
+    return Loaded(rows=rows, place=place, **facts)
 
 
 def load_studies(root: Path) -> list[Loaded]:
     """Find every study under a folder."""
-    return [load_study(file) for file in sorted(root.rglob("*.study.json"))]
+    return [load_study(file, root) for file in sorted(root.rglob("*.study.json"))]
 
 
 def load_runs(root: Path) -> list[Row]:
@@ -100,7 +115,7 @@ def load_runs(root: Path) -> list[Row]:
             names = "oracle", ", ".join(config["oracle"]["tasks"])
         else:
             names = config["encoder"]["name"], config["tasks"]["sampler"]
-        command = " ".join(results["command"])
+        command = shlex.join(results["command"])
         found.append(Row(config["domain"], *names, {}, None, file.parent, command, results))
     return found
 
@@ -113,12 +128,14 @@ def stamp(rows: list[Row]) -> str:
     scales = sorted({r["scale"] for r in known})
     seeds = sorted({len(r["seeds"]) for r in known})
     own = [r["data"] for r in known if r["data"]["source"].startswith("collected")]
-    text = f"scale: {', '.join(scales)} · seeds: {', '.join(map(str, seeds))} · "
+    data = sorted({r["data"]["source"] for r in known if r["data"] not in own})
     if own:
         episodes = sorted({data["episodes"] for data in own})
-        text += f"data: collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)"
-    else:
-        text += "data: " + ", ".join(sorted({r["data"]["source"] for r in known}))
+        data = [f"collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)", *data]
+    text = f"scale: {', '.join(scales)} · seeds: {', '.join(map(str, seeds))} · "
+    text += "data: " + ", ".join(data)
+    if lost := sum(row.lost() for row in rows):
+        text += f" · {lost} seeds failed"
     if own or scales != ["paper"]:
         text += " · not comparable with published ExORL scores"
     return text

@@ -1,53 +1,14 @@
-"""Charts of what is measured without scores: dilution, unseen likelihood, the space of tasks."""
-
-import json
+"""What is measured without scores: the space of tasks as a chart, and tables of both studies."""
 
 import numpy as np
+from matplotlib.patheffects import withStroke
 
-from experiments.report import charts
-from experiments.report.figures import MARKERS, Chart, colour, finish, mark_missing, panels
+from experiments.report.figures import Chart, colour, dot, finish, legend, panels
 from experiments.report.load import Loaded, Row
 from experiments.report.tables import Entry, Table, number
 from zsrl_jax import geometry
 
 LABELS = {"subtraj": "data (p_data)", "btd": "btd", "uniform": "uniform", "tasks": "test tasks"}
-
-
-def dilution(study: Loaded) -> Chart:
-    """Draw Tr(Sigma) / d and the measured variance of returns against d, a panel a domain."""
-    domains, encoders = study.names("domain"), study.names("encoder")
-    figure, axes = panels(len(domains), width=4.6)
-    for axis, domain in zip(axes, domains, strict=True):
-        for i, encoder in enumerate(encoders):
-            rows = study.pick(domain=domain, encoder=encoder)
-            known = sorted((r for r in rows if r.results), key=lambda row: row.value or 0)
-            for row in rows:
-                if row.results is None:
-                    mark_missing(axis, row.value, encoder)
-            _dilution_lines(axis, known, f"{encoder}, " if len(encoders) > 1 else "", i)
-        charts.label_axis(axis, study, domain)
-        axis.set_yscale("log")
-        axis.legend(fontsize=6, frameon=False, loc="lower left")
-    axes[0].set_ylabel("variance of psi.z over behaviours (unit phi, z)")
-    caption = (
-        "Tr(Sigma)/d of the occupancies of sub-trajectories (line), and the variance of returns "
-        "measured under tasks of each sampler (marks), means over seeds. The proposition says that "
-        "uniform's equals the line."
-    )
-    return finish(study.name, caption, figure, study.rows)
-
-
-def _dilution_lines(axis, known: list[Row], label: str, index: int) -> None:
-    if not known:
-        return
-    found = [row.results["dilution"] for row in known if row.results]
-    x, mark = [row.value for row in known], MARKERS[index % len(MARKERS)]
-    axis.plot(x, [np.mean(f["trace"]) for f in found], color="black", linewidth=1,
-              label=f"{label}Tr(Sigma)/d")  # fmt: skip
-    for name in found[0]["variance"]:
-        values = [np.mean(f["variance"][name]) for f in found]
-        axis.plot(x, values, mark, color=colour(name), linestyle=":", linewidth=0.8,
-                  markersize=5, label=f"{label}{name}")  # fmt: skip
 
 
 def dilution_table(study: Loaded) -> Table:
@@ -70,41 +31,11 @@ def dilution_table(study: Loaded) -> Table:
     return Table("Variance of returns; gap: uniform against Tr(Sigma)/d", head, body)
 
 
-def components(study: Loaded) -> Chart:
-    """Draw score against K, and on a second axis the log-likelihood of unseen task vectors."""
-    chart = charts.along(study)
-    for axis, domain in zip(list(chart.figure.axes), study.names("domain"), strict=True):
-        second = axis.twinx()
-        second.spines["top"].set_visible(False)
-        for i, encoder in enumerate(study.names("encoder")):
-            rows = study.pick(domain=domain, encoder=encoder)
-            points = [(row.value, unseen_likelihood(row)) for row in rows]
-            points = sorted((x, y) for x, y in points if y is not None)
-            if points:
-                second.plot(*zip(*points, strict=True), color="#555555", linestyle=":",
-                            marker=MARKERS[i % len(MARKERS)], markersize=4,
-                            label=f"{encoder}, unseen log-likelihood")  # fmt: skip
-        second.set_ylabel("unseen log-likelihood a vector")
-        second.legend(fontsize=6, frameon=False, loc="upper right")
-    note = " Dotted, right axis: mean log-likelihood of task vectors that the fit has not seen."
-    return chart._replace(caption=chart.caption + note)
-
-
-def unseen_likelihood(row: Row) -> float | None:
-    """Return a run's log-likelihood of unseen task vectors, from its metrics."""
-    file = row.folder / "metrics.jsonl"
-    for text in file.read_text().splitlines() if file.exists() else ():
-        if "tasks/unseen_log_likelihood" in text:
-            values = json.loads(text)["tasks/unseen_log_likelihood"]
-            return float(np.mean([float(v) for v in values]))
-    return None
-
-
 def task_space(study: Loaded) -> list[Chart]:
     """Draw UMAP beside PCA of the first seed's vectors, a figure a domain and encoder."""
     found = []
     for row in study.rows:
-        figure, axes = panels(2, width=4.4, height=3.8)
+        figure, axes = panels(2, width=4.0, height=3.7, room=1.2)
         name = f"{study.name}_{row.domain}_{row.encoder}"
         vectors = _vectors(row)
         for axis, (title, project) in zip(axes, (("UMAP", _umap), ("PCA", _pca)), strict=True):
@@ -116,7 +47,9 @@ def task_space(study: Loaded) -> list[Chart]:
                 axis.text(0.5, 0.5, told, ha="center", color="#b00020", transform=axis.transAxes)
                 continue
             _scatter(axis, vectors, plane)
-        axes[0].legend(fontsize=7, frameon=False, markerscale=2)
+            _name_tasks(axis, row, plane)
+        axes[0].set_xlabel(_overlap_words(row, short=True), fontsize=8)
+        legend(figure, [dot(LABELS[name], colour(name), _mark(name)) for name in LABELS])
         caption = "Task vectors of the first seed, by their angles. " + _overlap_words(row)
         found.append(finish(name, caption, figure, [row]))
     return found
@@ -128,9 +61,21 @@ def _scatter(axis, vectors: dict[str, np.ndarray], plane: np.ndarray) -> None:
         x, y = plane[start : start + len(part)].T
         start += len(part)
         big = name == "tasks"
-        axis.scatter(x, y, s=90 if big else 4, marker="*" if big else ".", zorder=3 if big else 1,
-                     color=colour(name), alpha=1 if big else 0.5, label=LABELS[name],
+        axis.scatter(x, y, s=90 if big else 8, marker=_mark(name), zorder=3 if big else 1,
+                     color=colour(name), alpha=1 if big else 0.5,
                      edgecolors="black" if big else "none", linewidths=0.5)  # fmt: skip
+
+
+def _name_tasks(axis, row: Row, plane: np.ndarray) -> None:
+    """Write the names of the test tasks, whose vectors come last, beside their stars."""
+    names = row.results["task_space"]["tasks"] if row.results else []
+    for name, point in zip(names, plane[len(plane) - len(names) :], strict=True):
+        text = axis.annotate(name, point, (6, 3), textcoords="offset points", fontsize=7, zorder=4)
+        text.set_path_effects([withStroke(linewidth=2, foreground="white")])
+
+
+def _mark(name: str) -> str:
+    return "*" if name == "tasks" else "o"
 
 
 def _vectors(row: Row) -> dict[str, np.ndarray]:
@@ -153,11 +98,14 @@ def _pca(x: np.ndarray) -> np.ndarray:
     return geometry.principal_plane(x)
 
 
-def _overlap_words(row: Row) -> str:
+def _overlap_words(row: Row, short: bool = False) -> str:
     if row.results is None:
         return "Overlap: missing."
     found = row.results["task_space"]["overlap"]
     share = {k: np.mean([f["share"][k] for f in found]) for k in ("btd", "uniform")}
+    if short:
+        return (f"nearest to a test task (cosine >= {found[0]['threshold']}): btd "
+                f"{100 * share['btd']:.0f} %, uniform {100 * share['uniform']:.0f} %")  # fmt: skip
     return (
         f"Nearest neighbour of a test task, at a cosine of {found[0]['threshold']} or more: a btd "
         f"sample for {100 * share['btd']:.0f} % of tasks, a uniform one for "

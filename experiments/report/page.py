@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing but itself, and as Markdown beside its figures."""
+"""The report as one HTML page that needs nothing but itself."""
 
 import html
 import json
@@ -49,7 +49,8 @@ def make_html(title: str, sections: Sequence[Section], extra: Sequence[Chart],
     ]
     for section in sections:
         study = section.study
-        parts.append(f'<h2 id="{study.name}-{study.scale}">{study.name} ({study.scale} scale)</h2>')
+        mark = html.escape(f"{study.place}-{study.name}")
+        parts.append(f'<h2 id="{mark}">{study.name} ({study.scale} scale)</h2>')
         parts.append(f"<p>{html.escape(study.title)}.</p>{_missing(section)}")
         parts += [_figure(chart) for chart in section.charts]
         parts += [_table(table, out) for table in section.tables]
@@ -93,6 +94,8 @@ def _cell(entry: Entry, out: Path) -> str:
     text = html.escape(entry.text)
     if entry.folder is not None and entry.text != MISSING:
         text = f'<a href="#{anchor(entry.folder, out)}">{text}</a>'
+    for i, folder in enumerate(entry.folders):
+        text += f' <a href="#{anchor(folder, out)}" title="{html.escape(folder.name)}">{i + 1}</a>'
     value = "" if entry.value is None else f' data-value="{entry.value:.6g}"'
     mark = " class=missing" if entry.text == MISSING else ""
     return f"<td{mark}{value}>{text}</td>"
@@ -119,31 +122,3 @@ def _run(row: Row, out: Path) -> str:
             f"<p><code>{html.escape(row.command)}</code></p>"
             f"<details><summary>config</summary><pre>{config}</pre></details></details>"
             )  # fmt: skip
-
-
-def make_markdown(title: str, sections: Sequence[Section], extra: Sequence[Chart],
-                  runs: Sequence[Row], out: Path) -> str:  # fmt: skip
-    """Return the same as Markdown; figures are the PNG files beside it."""
-    lines = [f"# {title}", "", stamp(list(runs)), ""]
-    for section in sections:
-        study, lost = section.study, section.study.missing()
-        lines += [f"## {study.name} ({study.scale} scale)", "", f"{study.title}.", ""]
-        if lost:
-            lines += [f"{len(lost)} of {len(study.rows)} cells are missing:", ""]
-            lines += [f"- {row.folder.name}: `{row.command}`" for row in lost] + [""]
-        for chart in section.charts:
-            lines += _picture(chart)
-        for table in section.tables:
-            lines += [f"### {table.title}", "", "| " + " | ".join(table.head) + " |",
-                      "|" + "---|" * len(table.head)]  # fmt: skip
-            lines += ["| " + " | ".join(e.text for e in row) + " |" for row in table.body] + [""]
-    for chart in extra:
-        lines += ["## Learning curves", "", *_picture(chart)]
-    lines += ["## Runs", "", "| folder | command |", "|---|---|"]
-    lines += [f"| {relative(row.folder, out)} | `{row.command}` |" for row in runs]
-    return "\n".join(lines) + "\n"
-
-
-def _picture(chart: Chart) -> list[str]:
-    note = f"{chart.caption} ({stamp(chart.rows)})"
-    return [f"![{chart.caption}](figures/{chart.name}.png)", "", f"*{note}*", ""]

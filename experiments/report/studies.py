@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.report import charts, figures, measures, tables
+from experiments.report import charts, lines, measures, tables
 from experiments.report.figures import Chart
-from experiments.report.load import Loaded, Row, load_study
+from experiments.report.load import Loaded, Row
 from experiments.report.tables import Entry, Table, spread_entry
 
 
@@ -52,7 +52,7 @@ def draw_spread(study: Loaded) -> Section:
 
 def draw_along(study: Loaded) -> Section:
     """Draw score against the study's axis."""
-    return Section(study, [charts.along(study)], tables.by_task(study))
+    return Section(study, [lines.along(study)], tables.by_task(study))
 
 
 def draw_samplers(study: Loaded) -> Section:
@@ -63,12 +63,12 @@ def draw_samplers(study: Loaded) -> Section:
 
 def draw_dilution(study: Loaded) -> Section:
     """Draw the variance of returns against d."""
-    return Section(study, [measures.dilution(study)], [measures.dilution_table(study)])
+    return Section(study, [lines.dilution(study)], [measures.dilution_table(study)])
 
 
 def draw_components(study: Loaded) -> Section:
     """Draw score and unseen likelihood against K."""
-    return Section(study, [measures.components(study)], tables.by_task(study))
+    return Section(study, [lines.components(study)], tables.by_task(study))
 
 
 def draw_task_space(study: Loaded) -> Section:
@@ -90,8 +90,17 @@ SECTIONS: dict[str, Callable[[Loaded], Section]] = {
 
 
 def make_section(study: Loaded) -> Section:
-    """Draw a study as it stands on disk."""
-    return SECTIONS[study.name](study)
+    """Draw a study as it stands on disk; its charts are named by its place, then by the study."""
+    section = SECTIONS[study.name](study)
+    named = [chart._replace(name=(Path(study.place) / chart.name).as_posix())
+             for chart in section.charts]  # fmt: skip
+    return section._replace(charts=named)
+
+
+def in_order(studies: list[Loaded]) -> list[Loaded]:
+    """Return studies place by place, each in the order of SECTIONS."""
+    order = list(SECTIONS)
+    return sorted(studies, key=lambda study: (study.place, order.index(study.name)))
 
 
 def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:
@@ -100,11 +109,3 @@ def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:
     for section in sections:
         known |= {row.folder: row for row in section.study.rows if row.results}
     return [known[folder] for folder in sorted(known)]
-
-
-def draw_study(file: Path, folder: Path) -> list[Path]:
-    """Draw the figures of one study into a folder."""
-    section = make_section(load_study(file))
-    files = [file for chart in section.charts for file in figures.save(chart, folder)]
-    figures.close(section.charts)
-    return files

@@ -18,6 +18,7 @@ class Entry(NamedTuple):
     text: str
     value: float | None = None  # to sort by; None: by its text
     folder: Path | None = None  # the run it comes from
+    folders: tuple[Path, ...] = ()  # or all of them
 
 
 class Table(NamedTuple):
@@ -56,7 +57,8 @@ def by_task(study: Loaded) -> list[Table]:
         if scored and scored[0].results:
             chance = np.array(scored[0].results["random"]).mean(axis=1)
             line = [Entry("random policy"), Entry("")] + ([Entry("")] if study.axis else [])
-            body.append([*line, *map(number, chance), number(chance.mean()), Entry("")])
+            values = [number(x, 1, scored[0].folder) for x in (*chance, chance.mean())]
+            body.append([*line, *values, _run_entry(scored[0])])
         body += [_task_line(study, row, tasks, "oracle (TD3 on the reward)") for row in oracle]
         axis = [study.axis.split(".")[-1]] if study.axis else []
         head = ["encoder", "tasks from", *axis, *tasks, "mean", "run"]
@@ -75,7 +77,13 @@ def _task_line(study: Loaded, row: Row, tasks: list[str], title: str = "") -> li
                 Entry(row.folder.name)]  # fmt: skip
     scores = [spread_entry(row.scores[:, [i]], row.folder) for i in range(len(tasks))]
     whole = spread_entry(row.scores, row.folder)
-    return [*line, *scores, whole, Entry(row.folder.name, None, row.folder)]
+    return [*line, *scores, whole, _run_entry(row)]
+
+
+def _run_entry(row: Row) -> Entry:
+    """Name a run, and how many of its seeds have a score where some failed."""
+    kept = f" ({len(row.scores)} of {len(row.scores) + row.lost()} seeds)" if row.lost() else ""
+    return Entry(row.folder.name + kept, None, row.folder)
 
 
 def comparison(study: Loaded) -> Table:
@@ -93,7 +101,7 @@ def comparison(study: Loaded) -> Table:
             if u.size and b.size:
                 gain = stats.gain(float(b.mean()), float(u.mean()))
                 outcome = stats.outcome(b.mean(axis=1), u.mean(axis=1))
-                line += [number(gain), Entry(outcome), *_improvement(b, u)]
+                line += [number(gain), Entry(outcome), *_improvement(pair[1][0], pair[0][0])]
                 outcomes.append(outcome)
                 gains.append(gain)
             else:
@@ -105,28 +113,37 @@ def comparison(study: Loaded) -> Table:
     return Table(title, head, body)
 
 
-def _improvement(b: np.ndarray, u: np.ndarray) -> list[Entry]:
-    if b.shape != u.shape:
-        return [number(stats.improvement(b, u, paired=False), 2), Entry("not paired")]
-    found = stats.improvement_interval(b, u)
+def _improvement(better: Row, than: Row) -> list[Entry]:
+    """Compare two runs seed by seed, over the seeds that both have."""
+    b, u = better.by_seed(), than.by_seed()
+    both = [seed for seed in b if seed in u]
+    if not both:
+        return [Entry(MISSING, -math.inf), Entry("no seed in common")]
+    found = stats.improvement_interval(
+        np.stack([b[s] for s in both]), np.stack([u[s] for s in both])
+    )
     return [number(found.value, 2), Entry(f"{found.low:.2f} to {found.high:.2f}", found.low)]
 
 
 def aggregate(study: Loaded) -> Table:
     """Return interquartile means over all runs and tasks of a domain, with intervals."""
-    head = ["domain", "tasks from", "interquartile mean", "95 %", "mean", "runs x tasks"]
+    head = ["domain", "tasks from", "interquartile mean", "95 %", "mean", "seeds x strata", "runs"]
     body = []
     for domain in study.names("domain"):
         for sampler in study.names("sampler"):
-            tables = [r.scores for r in study.pick(domain=domain, sampler=sampler) if r.scores.size]
+            rows = study.pick(domain=domain, sampler=sampler)
+            known = [row for row in rows if row.scores.size]
+            tables = [row.scores for row in known]
+            runs = Entry(f"{len(known)} of {len(rows)}", None, None, tuple(r.folder for r in known))
             if not tables:
-                body.append([Entry(domain), Entry(sampler), *[Entry(MISSING, -math.inf)] * 4])
+                body.append([Entry(domain), Entry(sampler), *[Entry(MISSING, -math.inf)] * 4, runs])
                 continue
             scores = np.concatenate(strata(tables), axis=1)
             iqm = stats.bootstrap(scores)
             body.append([Entry(domain), Entry(sampler), number(iqm.value),
                          Entry(f"{iqm.low:.1f} to {iqm.high:.1f}", iqm.low), number(scores.mean()),
-                         Entry(f"{scores.shape[0]} x {scores.shape[1]}", scores.size)])  # fmt: skip
+                         Entry(f"{scores.shape[0]} x {scores.shape[1]}", scores.size),
+                         runs])  # fmt: skip
     title = "Over all encoders: each encoder and task is a stratum of the bootstrap"
     return Table(title, head, body)
 
@@ -135,3 +152,11 @@ def strata(tables: list[np.ndarray]) -> list[np.ndarray]:
     """Cut tables [seed, task] to the seeds that all have, so that they stand side by side."""
     seeds = min(len(table) for table in tables)
     return [table[:seeds] for table in tables]
+
+
+def as_text(table: Table) -> str:
+    """Return a table as one reads it in a terminal."""
+    rows = [table.head, *([entry.text for entry in row] for row in table.body)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.head))]
+    lines = ["  ".join(f"{x:<{w}}" for x, w in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join([table.title, *(line.rstrip() for line in lines)])

@@ -1,0 +1,166 @@
+"""Cells as jobs through submitit: of SLURM, or of this machine, one for each accelerator.
+
+Encoders go before the cells that take them, and one a domain before the others, so that data is
+collected once. A job that is preempted or out of time is queued again and goes on from its saves.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.paper.cells import Cell, Place
+from experiments.paper.launch import count_accelerators
+from experiments.paper.progress import Progress
+from experiments.paper.work import do
+from zsrl_jax import signals
+from zsrl_jax.checkpoint import write_text
+from zsrl_jax.errors import ConfigError
+
+POLL = 2.0  # seconds between two looks at jobs
+GRACE = 600.0  # seconds that a job, saved and told to stop, waits for SLURM to end it
+REQUEUES = 1000  # of a job that runs out of time; each goes on from the last save
+
+
+class Job:
+    """A cell as a job; submitted again after preemption, it goes on from the cell's saves."""
+
+    def __init__(self, cell: Cell, place: Place):
+        self.cell, self.place = cell, place
+
+    def __call__(self) -> str:
+        """Complete the cell; told to stop by SLURM, save and leave the rest to it.
+
+        A preempted job gets SIGTERM first. It must not end by itself then, or SLURM takes it for
+        over; what follows is a kill and the queue (preemption), or only a kill (scancel).
+        """
+        try:
+            return str(do(self.cell, self.place))
+        except signals.Stopped:
+            if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
+                time.sleep(GRACE)
+            raise
+
+    def checkpoint(self, *args: Any, **kwargs: Any) -> Any:
+        """Tell submitit what to run when the job is requeued: the same again."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(Job(self.cell, self.place))
+
+
+class Jobs(NamedTuple):
+    """How jobs are submitted."""
+
+    cluster: str  # local or slurm
+    at_once: int  # 0: as many as the queue takes
+    parameters: dict[str, Any]  # of submitit's executor
+
+
+def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> dict[Cell, str]:
+    """Complete cells as jobs, encoders before the rest; return what failed, with its reason."""
+    failed: dict[Cell, str] = {}
+    encoders = [cell for cell in cells if cell.kind == "encoder"]
+    first = list({cell.domain: cell for cell in reversed(encoders)}.values())  # fetches the data
+    others = [cell for cell in encoders if cell not in first]
+    for wave in (first, others, [cell for cell in cells if cell not in encoders]):
+        ready = [cell for cell in wave if cell.encoder_cell() not in failed]
+        failed |= {cell: "its encoder failed" for cell in wave if cell not in ready}
+        failed |= _run_wave(ready, place, bar, how)
+    return failed
+
+
+def _run_wave(cells: list[Cell], place: Place, bar: Progress, how: Jobs) -> dict[Cell, str]:
+    submit = _submitter(place, how)
+    waiting, failed = list(cells), dict[Cell, str]()
+    running: dict[int, tuple[Cell, Any]] = {}
+    limit = how.at_once or len(cells)
+    while waiting or running:
+        _stop_if_asked([job for _, job in running.values()], how)
+        for slot in range(limit):
+            if waiting and slot not in running:
+                cell = waiting.pop(0)
+                running[slot] = cell, submit(cell, slot)
+                bar.watched[cell] = 0
+        for slot, (cell, job) in list(running.items()):
+            if job.done():
+                del running[slot]
+                error = job.exception()
+                if error is not None:
+                    failed[cell] = f"job {job.job_id}: {str(error).strip().splitlines()[-1]}"
+                bar.finish(cell, failed.get(cell))
+        bar.look()
+        if running:
+            time.sleep(POLL)
+    return failed
+
+
+def _stop_if_asked(jobs: list[Any], how: Jobs) -> None:
+    """Leave after a signal: jobs of this machine save and end, those of a queue go on."""
+    try:
+        signals.check()
+    except signals.Stopped:
+        if how.cluster == "local":
+            for job in jobs:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(job.job_id), signal.SIGTERM)
+            while not all(job.done() for job in jobs):
+                time.sleep(0.5)
+        else:
+            print(f"\n{len(jobs)} jobs go on without this command; it finds them when it is "
+                  "started again", file=sys.stderr)  # fmt: skip
+        raise
+
+
+def _submitter(place: Place, how: Jobs) -> Callable[[Cell, int], Any]:
+    try:
+        import submitit
+    except ImportError as error:
+        raise ConfigError("jobs need submitit: pip install '.[cluster]'") from error
+    absolute = place._replace(out=place.out.absolute())
+    try:
+        folder = absolute.root / "jobs"
+        executor = submitit.AutoExecutor(
+            folder / "%j", cluster=how.cluster, slurm_max_num_timeout=REQUEUES
+        )
+        executor.update_parameters(**how.parameters)
+    except (RuntimeError, ValueError, TypeError, NameError) as error:
+        told = " ".join(str(error).split())
+        raise ConfigError(f"jobs cannot be submitted to {how.cluster}: {told}") from error
+
+    def submit(cell: Cell, slot: int) -> Any:
+        file = folder / f"{cell.kind}_{cell.name}.id"
+        if how.cluster == "slurm" and (known := queued(file)):
+            return submitit.SlurmJob(folder / "%j", known)
+        executor.update_parameters(name=cell.name)
+        if how.cluster == "local" and count_accelerators() > 1:
+            executor.update_parameters(gpus_per_node=1, local_visible_gpus=[slot])
+        job = executor.submit(Job(cell, absolute))
+        write_text(file, job.job_id)
+        return job
+
+    return submit
+
+
+def queued(file: Path) -> str:
+    """Return the job that an earlier command submitted, if it is in SLURM's queue still."""
+    known = file.read_text().strip() if file.exists() else ""
+    if not known:
+        return ""
+    told = subprocess.run(["squeue", "-h", "-j", known, "-o", "%T"], capture_output=True, text=True)
+    return known if told.stdout.strip() else ""
+
+
+def parse_parameters(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read submitit's names of sbatch options: partition=gpu, gpus_per_node=1, time=720."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not (key and sign and value):
+            raise ConfigError(f"--slurm={pair}: expected key=value, such as partition=gpu")
+        found[f"slurm_{key}"] = int(value) if value.isdigit() else value
+    return found

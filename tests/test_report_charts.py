@@ -1,0 +1,107 @@
+"""Charts and tables of studies at full size: nothing hides anything, numbers lead to their runs."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from made_up import fill
+
+from experiments.paper.cells import Place, cells_of
+from experiments.paper.studies import STUDIES
+from experiments.report import figures, measures, tables
+from experiments.report.load import load_study
+from experiments.report.markdown import write_study
+from experiments.report.page import make_html
+from experiments.report.studies import make_section
+from zsrl_jax.statistics import improvement
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = Place(tmp_path_factory.mktemp("made_up"), "paper")
+    fill(place, *STUDIES)
+    return place
+
+
+def change(place, cell, **fields):
+    file = cell.folder(place) / "results.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_legends_stamps_and_panels_stand_apart(place, name, monkeypatch):
+    monkeypatch.setattr(measures, "_umap", measures._pca)  # it takes a minute to compile
+    section = make_section(load_study(place.root / f"{name}.study.json"))
+    for chart in section.charts[:2]:
+        chart.figure.draw_without_rendering()
+        boxes = [axis.get_tightbbox() for axis in chart.figure.axes]
+        (legend,) = (each.get_window_extent() for each in chart.figure.legends)
+        (stamp,) = (text.get_window_extent() for text in chart.figure.texts)
+        whole = chart.figure.bbox
+        for box in (legend, stamp):
+            assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 <= box.y1
+            assert box.y1 <= whole.y1
+            assert not any(box.overlaps(other) for other in boxes)
+    figures.close(section.charts)
+
+
+def test_a_study_writes_its_tables_beside_its_figures(place, tmp_path):
+    section, files = write_study(place.root / "main.study.json", tmp_path)
+    names = {file.name for file in files}
+    assert names == {f"main{x}.{kind}" for x in ("", "_profiles") for kind in ("png", "pdf")} | {
+        "main.md"
+    }
+    text = (tmp_path / "main.md").read_text()
+    assert "BTD against uniform: " in text and "](main.png)" in text
+    assert "| fb | btd |" in text and "oracle (TD3 on the reward)" in text
+    shown = tables.as_text(section.tables[0]).splitlines()
+    assert len(shown) == 2 + 3 * 7 and shown[1].startswith("domain     encoder")
+
+
+def test_every_score_leads_to_its_run(place, tmp_path):
+    section = make_section(load_study(place.root / "main.study.json"))
+    comparison, aggregate, cheetah, *_ = section.tables
+    assert all(row[2].folder and row[3].folder for row in comparison.body)
+    assert all(len(row[-1].folders) == 7 for row in aggregate.body)
+    assert all(entry.folder for row in cheetah.body for entry in row[2:])  # the random policy's too
+    html = make_html("t", [section], [], [], tmp_path)
+    assert html.count('title="cheetah_fb_btd-seeds5"') == 1
+    figures.close(section.charts)
+
+
+def test_seeds_are_paired_by_their_number_and_lost_ones_told(place, tmp_path):
+    uniform, btd = (c for c in cells_of("main", place) if c.domain == "cheetah"
+                    and c.encoder == "fb")  # fmt: skip
+    folder = tmp_path / "paper"
+    shutil.copytree(place.root, folder)
+    copied = place._replace(out=tmp_path)
+    lost = [[None]] * 4
+    low, high = [[100.0]] * 4, [[500.0]] * 4
+    change(copied, uniform, returns=[lost, low, high, low, high])
+    change(copied, btd, returns=[low, low, high, low, lost])
+    study = load_study(folder / "main.study.json")
+    row = next(row for row in tables.comparison(study).body if row[1].text == "fb")
+    assert row[6].value == 0.5  # seeds 1, 2, 3 are equal; side by side from the top they are not
+    assert improvement(np.array([[1.0], [1], [5], [1]]), np.array([[1.0], [5], [1], [5]])) != 0.5
+    assert tables.by_task(study)[0].body[12][-1].text == "cheetah_fb_uniform-seeds5 (4 of 5 seeds)"
+    section = make_section(study)
+    assert "2 seeds failed" in section.charts[0].figure.texts[0].get_text()
+    figures.close(section.charts)
+
+
+def test_a_report_of_two_scales_keeps_both(tmp_path):
+    fill(Place(tmp_path / "a", "smoke"), "subtrajectories", "alpha")
+    fill(Place(tmp_path / "b", "laptop"), "alpha")
+    call = [sys.executable, "-m", "experiments.report", tmp_path / "a", tmp_path / "b"]
+    out = tmp_path / "report"
+    done = subprocess.run([*call, f"--out={out}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "3 studies" in done.stdout
+    for file in ("a/smoke/alpha.png", "a/smoke/subtrajectories.pdf", "b/laptop/alpha.png"):
+        assert (out / "figures" / file).exists()
+    text = (out / "report.md").read_text()
+    assert "](figures/a/smoke/alpha.png)" in text and "](figures/b/laptop/alpha.png)" in text
+    assert text.index("## alpha (smoke") < text.index("## subtrajectories (smoke")
