@@ -31,10 +31,13 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 JobAcctGatherType=jobacct_gather/none
 JobRequeue=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 MpiDefault=none
 ReturnToService=2
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
-PartitionName=main Nodes=$host Default=YES MaxTime=INFINITE State=UP
+PartitionName=main Nodes=$host Default=YES PriorityTier=1 GraceTime=5 MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=$host PriorityTier=2 MaxTime=INFINITE State=UP
 CONF
 echo "CgroupPlugin=cgroup/v1" >"$work/cgroup.conf" # loaded and not used: no plugin above asks for it
 export SLURM_CONF="$work/slurm.conf"

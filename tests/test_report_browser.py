@@ -15,7 +15,7 @@ from experiments.report.studies import Section
 from experiments.report.tables import Entry, Table, number
 
 pytestmark = pytest.mark.browser
-SCORES = [9.5, 100.0, float("nan"), 20.0]
+SCORES = [9.5, 100.0, float("nan"), 20.0, -3.5]
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +56,28 @@ def test_page_opens_sorts_and_says_nothing_wrong(report, tmp_path):
         last = window.run("return document.querySelector('table').tHead.rows[0].cells.length") - 1
         heads = 'document.querySelector("table").tHead.rows[0].cells'
         if "REPORT" not in os.environ:
-            assert column(window, 1) == ["9.5", "100.0", "missing", "20.0"]
+            assert column(window, 1) == ["9.5", "100.0", "missing", "20.0", "-3.5"]
             window.run(f"{heads}[1].click()")
-            assert column(window, 1) == ["missing", "9.5", "20.0", "100.0"]  # numbers, not words
+            assert column(window, 1) == [
+                "missing",
+                "-3.5",
+                "9.5",
+                "20.0",
+                "100.0",
+            ]  # numbers, not words
             window.run(f"{heads}[1].click()")
-            assert column(window, 1) == ["100.0", "20.0", "9.5", "missing"]
+            assert column(window, 1) == ["100.0", "20.0", "9.5", "-3.5", "missing"]
             window.run(f"{heads}[0].click()")
-            assert column(window, 0) == ["e0", "e1", "e2", "e3"]
+            assert column(window, 0) == ["e0", "e1", "e2", "e3", "e4"]
         else:
             window.run(f"{heads}[{last}].click()")
             assert column(window, last) == sorted(column(window, last))
+        if window.run("return document.querySelector('td a') !== null"):  # a score shows its run
+            window.run("document.querySelector('td a').click()")
+            run = "document.getElementById(decodeURIComponent(location.hash.slice(1)))"
+            assert window.run(f"return {run}.tagName") == "DETAILS"
+            wait = "await new Promise(done => setTimeout(done, 200));"
+            assert window.run(f"return (async () => {{{wait} return {run}.open}})()")
         loaded = "return performance.getEntriesByType('resource').filter(" \
                  "r => !r.name.startsWith('data:')).map(r => r.name)"  # fmt: skip
         assert window.run(loaded) == []

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from experiments.paper.cells import Place, cells_of
-from experiments.paper.jobs import Jobs, run_jobs
+from experiments.paper.jobs import Jobs, _submitter, run_jobs
 from experiments.paper.launch import waves
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
@@ -33,35 +33,40 @@ def test_cells_run_as_jobs_encoders_first(tmp_path):
     assert run_jobs(cells, place, bar, HOW) == {}
     bar.close()
     assert all(cell.is_done(place) for cell in cells)
-    assert len(list((place.root / "jobs").iterdir())) == 2  # a job a cell
+    assert len([f for f in (place.root / "jobs").iterdir() if f.is_dir()]) == 2  # a job a cell
 
 
-def test_a_preempted_job_is_requeued_and_goes_on_from_its_saves(tmp_path):
-    import submitit
-
-    from experiments.paper.jobs import Job
-
+@pytest.mark.parametrize("how", ["preemption", "time"])
+def test_a_job_is_requeued_and_goes_on_from_its_saves(tmp_path, how):
     place = place_of(tmp_path, 20_000)
     cell = cells_of("components", place)[0]
-    executor = submitit.AutoExecutor(folder=place.root / "jobs" / "%j", cluster="slurm")
-    executor.update_parameters(slurm_time=30, cpus_per_task=1)
-    job = executor.submit(Job(cell, place))
+    job = _submitter(place, HOW)(cell, 0)
     log = cell.folder(place) / "metrics.jsonl"
 
     def steps():
         lines = log.read_text().splitlines() if log.exists() else []
         return [json.loads(x)["step"] for x in lines if "policy/" in x and x.endswith("}")]
 
-    wait_for(lambda: len(steps()) > 20)
-    subprocess.run(["scancel", "--signal=USR2", job.job_id], check=True)  # what preemption sends
-    wait_for(lambda: restarts(job.job_id) > 0)
-    reached = max(steps())
-    wait_for(lambda: max(steps(), default=0) > reached)
-    assert steps() == sorted(set(steps()))  # no update was done twice, none is missing
-    subprocess.run(["scancel", job.job_id], check=True)
+    try:
+        wait_for(lambda: len(steps()) > 20)
+        if how == "preemption":  # a job of a partition that goes first takes the whole node
+            call = ["sbatch", "-p", "urgent", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 8"]
+            subprocess.run(call, check=True)
+        else:  # what SLURM sends before the time is over
+            subprocess.run(["scancel", "--signal=USR2", job.job_id], check=True)
+        wait_for(lambda: restarts(job.job_id) > 0)
+        assert not job.done()
+        reached = max(steps())
+        again = _submitter(place, HOW)(cell, 0)
+        assert again.job_id == job.job_id  # a command that is started anew finds it
+        wait_for(lambda: max(steps(), default=0) > reached)
+        assert steps() == sorted(set(steps()))  # no update was done twice, none is missing
+    finally:
+        subprocess.run(["scancel", job.job_id], check=True)
 
 
 def restarts(job: str) -> int:
+    """Return how often a job was queued again."""
     told = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True).stdout
     return int(told.split("Restarts=")[1].split()[0]) if "Restarts=" in told else 0
 

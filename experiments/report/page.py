@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,11 @@ from experiments.report.studies import Section
 from experiments.report.tables import MISSING, Entry, Table
 
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 84em; padding: 0 1em; }
+figure { margin: 1em 0; } .wide { overflow-x: auto; } nav a { margin-right: 1em; }
 table { border-collapse: collapse; margin: .6em 0 1.6em; font-size: 13px; }
 th, td { border-bottom: 1px solid #ddd; padding: .25em .7em; text-align: right; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 th { cursor: pointer; user-select: none; background: #f4f4f4; }
 th[aria-sort=ascending]::after { content: " \\2191"; }
@@ -37,6 +40,12 @@ for (const head of document.querySelectorAll("th")) head.addEventListener("click
   head.setAttribute("aria-sort", up ? "ascending" : "descending");
   body.append(...rows);
 });
+const unfold = () => {
+  const run = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (run && run.tagName === "DETAILS") { run.open = true; run.scrollIntoView(); }
+};
+addEventListener("hashchange", unfold);
+unfold();
 """
 
 
@@ -47,9 +56,12 @@ def make_html(title: str, sections: Sequence[Section], extra: Sequence[Chart],
         f"<h1>{html.escape(title)}</h1>",
         f"<p class=stamp>{html.escape(stamp(list(runs)))}</p>",
     ]
-    for section in sections:
+    marks = [html.escape(f"{s.study.place}-{s.study.name}") for s in sections]
+    names = [f"{s.study.name} ({s.study.scale})" for s in sections]
+    links = (f'<a href="#{mark}">{name}</a>' for mark, name in zip(marks, names, strict=True))
+    parts.append(f'<nav>{"".join(links)}<a href="#runs">runs</a></nav>')
+    for section, mark in zip(sections, marks, strict=True):
         study = section.study
-        mark = html.escape(f"{study.place}-{study.name}")
         parts.append(f'<h2 id="{mark}">{study.name} ({study.scale} scale)</h2>')
         parts.append(f"<p>{html.escape(study.title)}.</p>{_missing(section)}")
         parts += [_figure(chart) for chart in section.charts]
@@ -57,7 +69,7 @@ def make_html(title: str, sections: Sequence[Section], extra: Sequence[Chart],
     if extra:
         parts.append("<h2>Learning curves</h2>")
         parts += [_figure(chart) for chart in extra]
-    parts += ["<h2>Runs</h2>", *(_run(row, out) for row in runs)]
+    parts += ['<h2 id="runs">Runs</h2>', *(_run(row, out) for row in runs)]
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{STYLE}</style>'
     icon = '<link rel="icon" href="data:,">'
     body = "\n".join(parts)
@@ -86,8 +98,9 @@ def _table(table: Table, out: Path) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.head)
     body = "".join("<tr>" + "".join(_cell(entry, out) for entry in row) + "</tr>\n"
                    for row in table.body)  # fmt: skip
-    return (f"<h3>{html.escape(table.title)}</h3><table><thead><tr>{head}</tr></thead>\n"
-            f"<tbody>{body}</tbody></table>")  # fmt: skip
+    title = f"<h3>{html.escape(table.title)}</h3>"
+    return (f"{title}<div class=wide><table><thead><tr>{head}</tr></thead>\n"
+            f"<tbody>{body}</tbody></table></div>")  # fmt: skip
 
 
 def _cell(entry: Entry, out: Path) -> str:
@@ -96,9 +109,14 @@ def _cell(entry: Entry, out: Path) -> str:
         text = f'<a href="#{anchor(entry.folder, out)}">{text}</a>'
     for i, folder in enumerate(entry.folders):
         text += f' <a href="#{anchor(folder, out)}" title="{html.escape(folder.name)}">{i + 1}</a>'
-    value = "" if entry.value is None else f' data-value="{entry.value:.6g}"'
+    value = "" if entry.value is None else f' data-value="{_sortable(entry.value)}"'
     mark = " class=missing" if entry.text == MISSING else ""
     return f"<td{mark}{value}>{text}</td>"
+
+
+def _sortable(value: float) -> str:
+    """Return a number as JavaScript reads it; it knows no -inf, but numbers too large."""
+    return f"{value:.6g}" if math.isfinite(value) else "-1e999"
 
 
 def anchor(folder: Path, out: Path) -> str:

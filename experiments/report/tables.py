@@ -107,7 +107,10 @@ def comparison(study: Loaded) -> Table:
             else:
                 line += [Entry(MISSING, -math.inf) for _ in range(4)]
             body.append(line)
-    counts = ", ".join(f"{outcomes.count(word)} {word}" for word in ("win", "tie", "loss"))
+    words = {"win": "wins", "tie": "ties", "loss": "losses"}
+    counts = ", ".join(f"{outcomes.count(word)} {many}" for word, many in words.items())
+    if len(outcomes) < len(body):
+        counts += f", {len(body) - len(outcomes)} missing"
     average = f"{np.mean(gains):+.1f} %" if gains else MISSING
     title = f"BTD against uniform: {counts}; average gain {average} (paper: 13 of 15 won, +20 %)"
     return Table(title, head, body)
