@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from experiments.paper import jobs
+from experiments.paper import jobs, work
 from experiments.paper.cells import Place, cells_of
 from experiments.paper.jobs import Jobs, run_jobs
 from experiments.paper.launch import run_here, waves
@@ -18,6 +18,7 @@ from experiments.report import curves, figures, markdown, page
 from experiments.report.load import load_runs, load_studies
 from experiments.report.studies import all_runs, make_section
 from experiments.report.tables import MISSING
+from zsrl_jax import geometry
 from zsrl_jax.errors import DataError
 
 FIELDS = (
@@ -72,6 +73,18 @@ def test_uniform_tasks_obey_the_proposition(place):
     found = json.loads((cells_of("dilution", place)[0].folder(place) / "results.json").read_text())
     measured = found["dilution"]
     np.testing.assert_allclose(measured["variance"]["uniform"], measured["trace"], rtol=0.1)
+
+
+def test_the_space_of_tasks_has_the_regressions_z(place):
+    nearest = place._replace(fields=(*place.fields, ("infer.nearest", 1)))
+    (cell,) = cells_of("task_space", nearest)
+    folder = work.do(cell, nearest)
+    with np.load(folder / "vectors.npz") as found:
+        tasks, data = geometry.unit(found["tasks"][0]), geometry.unit(found["subtraj"][0])
+    assert len(tasks) == 4 and ((tasks @ data.T).max(axis=1) < 1 - 1e-6).all()  # no copy of data's
+    measured = json.loads((folder / "results.json").read_text())["task_space"]
+    assert len(measured["overlap"]) == 1
+    shutil.rmtree(folder)
 
 
 def test_the_report_stands_alone_and_shows_what_is_missing(place, tmp_path):

@@ -78,7 +78,7 @@ def task_space(
     states = prompt_states(config, dataset)
     pool = jnp.asarray(vectors["subtraj"])
     params = AgentParams(encoded.data.encoder, None, pool, encoded.normalizer, *states)
-    agent = Agent(config, dataset.spec, dataset.domain, params)
+    agent = Agent(_plain(config), dataset.spec, dataset.domain, params)
     tasks = list(DOMAINS[config.domain].tasks)
     vectors["tasks"] = np.stack([agent.infer(task) for task in tasks], axis=1)
     rivals = ("btd", "uniform")
@@ -87,6 +87,13 @@ def task_space(
         for i, z in enumerate(vectors["tasks"])
     ]
     return {"tasks": tasks, "overlap": found, "num": num}, vectors
+
+
+def _plain(config: ConfigDict) -> ConfigDict:
+    """Return a config whose prompts are the regression's z; the data's nearest tasks lie on it."""
+    plain = config.copy_and_resolve_references()
+    plain.infer.nearest = 0
+    return plain
 
 
 def _occupancies(
