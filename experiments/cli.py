@@ -7,6 +7,7 @@
 import errno
 import re
 import sys
+import warnings
 from collections.abc import Callable
 
 from absl import app, flags, logging
@@ -22,6 +23,7 @@ DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errn
 def run(main: Callable) -> None:
     """Parse flags and run main(argv)."""
     logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
+    warnings.formatwarning = one_line
     try:
         signals.leave_at_once()
         programs.keep()
@@ -34,6 +36,11 @@ def run(main: Callable) -> None:
     except KeyboardInterrupt:  # where there was nothing to save
         print("\nstopped", file=sys.stderr)
         sys.exit(130)
+
+
+def one_line(message: Warning | str, *_: object, **__: object) -> str:
+    """Tell a warning without the place in the code that it came from."""
+    return f"warning: {' '.join(str(message).split())}\n"
 
 
 def refuse_arguments(argv: list[str]) -> None:

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from experiments import cli
 from experiments.paper import cells, jobs, launch, progress, work
 from experiments.paper.cells import Cell, Place, cells_of
 from experiments.paper.plan import study_names, write_plan
@@ -197,6 +198,11 @@ def test_a_job_that_slurm_stops_waits_for_what_slurm_does(tmp_path, monkeypatch)
         with pytest.raises(signals.Stopped):
             jobs.Job(cell, place)()
         assert waited == expected
+
+
+def test_a_warning_is_one_line():
+    told = cli.one_line(UserWarning("the features\ncan hardly"), UserWarning, "infer.py", 7)
+    assert told == "warning: the features can hardly\n"
 
 
 def test_a_plan_names_every_cell_with_its_folder_and_command(tmp_path):

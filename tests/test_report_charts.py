@@ -48,6 +48,12 @@ def test_legends_stamps_and_panels_stand_apart(place, name, monkeypatch):
     figures.close(section.charts)
 
 
+def test_names_of_tasks_in_one_place_are_joined():
+    points = np.array([[0.0, 0], [5, 5], [0.1, 0]])
+    found = measures.together(["walk", "flip", "run"], points, np.array([10.0, 10]))
+    assert [name for name, _ in found] == ["walk, run", "flip"]
+
+
 def test_a_study_writes_its_tables_beside_its_figures(place, tmp_path):
     section, files = write_study(place.root / "main.study.json", tmp_path)
     names = {file.name for file in files}

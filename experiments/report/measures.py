@@ -69,9 +69,23 @@ def _scatter(axis, vectors: dict[str, np.ndarray], plane: np.ndarray) -> None:
 def _name_tasks(axis, row: Row, plane: np.ndarray) -> None:
     """Write the names of the test tasks, whose vectors come last, beside their stars."""
     names = row.results["task_space"]["tasks"] if row.results else []
-    for name, point in zip(names, plane[len(plane) - len(names) :], strict=True):
-        text = axis.annotate(name, point, (6, 3), textcoords="offset points", fontsize=7, zorder=4)
+    for label, point in together(names, plane[len(plane) - len(names) :], np.ptp(plane, axis=0)):
+        text = axis.annotate(label, point, (6, 3), textcoords="offset points", fontsize=7, zorder=4)
         text.set_path_effects([withStroke(linewidth=2, foreground="white")])
+
+
+def together(
+    names: list[str], points: np.ndarray, size: np.ndarray
+) -> list[tuple[str, np.ndarray]]:
+    """Join names of points within a thirtieth of the panel: run asks for what walk asks for."""
+    found: list[tuple[str, np.ndarray]] = []
+    for name, point in zip(names, points, strict=True):
+        near = [i for i, (_, p) in enumerate(found) if (np.abs(p - point) < size / 30).all()]
+        if near:
+            found[near[0]] = f"{found[near[0]][0]}, {name}", found[near[0]][1]
+        else:
+            found.append((name, point))
+    return found
 
 
 def _mark(name: str) -> str:
