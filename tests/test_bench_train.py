@@ -1,0 +1,56 @@
+"""The bench of training at tiny sizes: its files, its marks, and PyTorch's twins of the updates."""
+
+import json
+import math
+
+import pytest
+
+from experiments.bench import _train_cases, train
+from zsrl_jax.errors import DataError
+
+
+def test_it_measures_prints_and_saves(tmp_path, capsys):
+    words = ["--only=policy", "--sizes=tiny", "--seeds=1", "--repeats=1", "--product=64"]
+    train.main([*words, "--no_torch", "--no_starts", f"--out={tmp_path}"])
+    row = json.loads((tmp_path / "train.json").read_text())["rows"][0]
+    for field in ("updates_per_second", "share", "peak_mib", "gflop", "matrix_gflop_per_second"):
+        assert math.isfinite(row[field]) and row[field] > 0
+    assert row["seeds"] == {"1": pytest.approx(row["updates_per_second"])}
+    assert (tmp_path / "train.png").stat().st_size > 1000
+    assert "policy tiny" in capsys.readouterr().out
+
+
+def test_what_falls_short_is_named():
+    good = {"size": "paper", "share": 0.8, "torch_ratio": 1.3, "pipeline": 0.01, "restart": 0.2}
+    assert train.missed(good) == []
+    bad = {"size": "laptop", "share": 0.7, "torch_ratio": 1.3, "pipeline": 0.1, "restart": 0.5}
+    assert set(train.missed(bad)) == {"share", "torch_ratio", "pipeline", "restart"}
+
+
+def test_unknown_names_are_told():
+    with pytest.raises(DataError, match="did you mean 'fb'"):
+        train.main(["--only=fbb"])
+
+
+def test_growth_of_a_policys_batch_is_by_transitions():
+    from experiments.bench._train_growth import _fields
+
+    assert _fields("policy", "laptop", "batch", 1024) == {"per_task": 32}
+    assert _fields("fb", "laptop", "batch", 1024) == {"batch": 1024}
+
+
+@pytest.mark.parametrize("name", _train_cases.NAMES)
+def test_pytorchs_twin_learns_something(name):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    update = _train_cases.build(name, "tiny", rows=2000).in_torch()
+    cells = {n: c.cell_contents for n, c in zip(update.__code__.co_freevars, update.__closure__,
+                                                strict=True)}  # fmt: skip
+    nets = cells.get("nets") or {"actor": cells["actor"]}
+    before = {n: [p.clone() for p in net.parameters()] for n, net in nets.items()}
+    update()
+    for name, net in nets.items():
+        changed = [
+            bool((a != b).any()) for a, b in zip(before[name], net.parameters(), strict=True)
+        ]
+        assert all(changed[-2:]) and all(torch.isfinite(p).all() for p in net.parameters())
