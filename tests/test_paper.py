@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -198,6 +199,31 @@ def test_a_job_that_slurm_stops_waits_for_what_slurm_does(tmp_path, monkeypatch)
         with pytest.raises(signals.Stopped):
             jobs.Job(cell, place)()
         assert waited == expected
+
+
+def test_jobs_of_this_machine_end_with_the_command_that_started_them(tmp_path):
+    submitit = pytest.importorskip("submitit")
+
+    def wait_until_told(file):  # pickled by value: the job does not see this file
+        with signals.caught():
+            file.touch()
+            while True:
+                signals.check()
+                time.sleep(0.1)
+
+    executor = submitit.AutoExecutor(tmp_path / "%j", cluster="local")
+    executor.update_parameters(timeout_min=10)
+    job = executor.submit(wait_until_told, tmp_path / "started")
+    while not (tmp_path / "started").exists():
+        assert not job.done(), job.stderr()
+        time.sleep(0.2)
+    how = jobs.Jobs("local", 1, {})
+    jobs._stop_if_asked([job], how)  # nobody asked
+    assert not job.done()
+    with signals.caught(), pytest.raises(signals.Stopped):
+        os.kill(os.getpid(), signal.SIGTERM)
+        jobs._stop_if_asked([job], how)
+    assert job.done()
 
 
 def test_a_warning_is_one_line():

@@ -12,10 +12,10 @@ from made_up import fill
 from experiments.paper.cells import Place, cells_of
 from experiments.paper.studies import STUDIES
 from experiments.report import figures, measures, tables
-from experiments.report.load import load_study
+from experiments.report.load import load_runs, load_study
 from experiments.report.markdown import write_study
 from experiments.report.page import make_html
-from experiments.report.studies import make_section
+from experiments.report.studies import loose_runs, make_section
 from zsrl_jax.statistics import improvement
 
 
@@ -96,6 +96,25 @@ def test_seeds_are_paired_by_their_number_and_lost_ones_told(place, tmp_path):
     section = make_section(study)
     assert "2 seeds failed" in section.charts[0].figure.texts[0].get_text()
     figures.close(section.charts)
+
+
+def test_runs_of_no_study_have_a_table_of_their_own(place, tmp_path):
+    btd, oracle = (tmp_path / name for name in ("mine", "oracle"))
+    cells = {cell.name: cell for cell in cells_of("main", place)}
+    shutil.copytree(cells["walker_fb_btd-seeds5"].folder(place), btd)
+    shutil.copytree(cells["walker_oracle_all-seeds5"].folder(place), oracle)
+    found = json.loads((oracle / "results.json").read_text())  # an oracle of the second task alone
+    one = found | {"tasks": found["tasks"][1:2], "returns": [x[1:2] for x in found["returns"]]}
+    (oracle / "results.json").write_text(json.dumps(one))
+    study = make_section(load_study(place.root / "samplers.study.json"))
+    figures.close(study.charts)
+    (section,) = loose_runs([study], load_runs(tmp_path))
+    (table,) = section.tables
+    mine, chance, ideal = table.body
+    assert mine[-1].text == "mine" and chance[0].text == "random policy"
+    score = float(np.mean([x[1] for x in found["returns"]]))
+    assert ideal[2].text == "missing" and ideal[3].value == pytest.approx(score)
+    assert loose_runs([section], load_runs(tmp_path)) == []
 
 
 def test_a_report_of_two_scales_keeps_both(tmp_path):

@@ -40,7 +40,8 @@ class Job:
         over; what follows is a kill and the queue (preemption), or only a kill (scancel).
         """
         try:
-            return str(do(self.cell, self.place))
+            with signals.caught():
+                return str(do(self.cell, self.place))
         except signals.Stopped:
             if os.environ.get("SUBMITIT_EXECUTOR") == "slurm":
                 time.sleep(GRACE)
@@ -104,13 +105,12 @@ def _stop_if_asked(jobs: list[Any], how: Jobs) -> None:
     try:
         signals.check()
     except signals.Stopped:
-        if how.cluster == "local":
-            for job in jobs:
+        while how.cluster == "local" and (left := [job for job in jobs if not job.done()]):
+            for job in left:  # again and again: one that starts only now misses the first
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(job.job_id), signal.SIGTERM)
-            while not all(job.done() for job in jobs):
-                time.sleep(0.5)
-        else:
+            time.sleep(POLL)
+        if how.cluster == "slurm":
             print(f"\n{len(jobs)} jobs go on without this command; it finds them when it is "
                   "started again", file=sys.stderr)  # fmt: skip
         raise

@@ -12,7 +12,7 @@ from absl import flags
 from experiments import cli
 from experiments.report import curves, figures, markdown, page
 from experiments.report.load import load_runs, load_studies
-from experiments.report.studies import all_runs, in_order, make_section
+from experiments.report.studies import all_runs, in_order, loose_runs, make_section
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError, DataError
 
@@ -36,6 +36,7 @@ def main(argv) -> None:
         told = ", ".join(f"'{root}'" for root in roots)
         raise DataError(f"neither a study nor a finished run in {told}")
     sections = [make_section(study) for study in studies]
+    sections += loose_runs(sections, runs)
     runs = all_runs(sections, runs)
     charts = [chart for section in sections for chart in section.charts] + extra
     for chart in charts:

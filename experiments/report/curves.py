@@ -77,7 +77,7 @@ def draw(roots: Sequence[Path]) -> Chart:
     axes[0].set_ylabel("mean return over tasks")
     legend(figure, keys)
     caption = "Score against policy updates; thin lines: single seeds."
-    return finish("curves", caption, figure, [row for row, _ in runs])
+    return finish("curves", caption, figure, [row for row, _ in runs], "runs unfinished")
 
 
 def _names(folders: list[Path]) -> list[str]:

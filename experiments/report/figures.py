@@ -48,11 +48,13 @@ def panels(
     return figure, list(axes[0])
 
 
-def finish(name: str, caption: str, figure: Figure, rows: list[Row]) -> Chart:
+def finish(
+    name: str, caption: str, figure: Figure, rows: list[Row], without: str = "cells missing"
+) -> Chart:
     """Stamp a figure with scale, data and seeds, and with what is missing."""
     lost = sum(row.results is None for row in rows)
     text = stamp(rows).replace(" · not", "\nnot")
-    text += f" · {lost} of {len(rows)} cells missing" if lost else ""
+    text += f" · {lost} of {len(rows)} {without}" if lost else ""
     figure.text(0.5, 0.01, text, ha="center", va="bottom", fontsize=6.5, color="#555555")
     return Chart(name, caption, figure, rows)
 

@@ -111,12 +111,13 @@ def load_runs(root: Path) -> list[Row]:
         if not results or "returns" not in results:
             continue
         config = results["config"]
-        if "oracle" in config:
+        kind = "oracle" if "oracle" in config else "score"
+        if kind == "oracle":
             names = "oracle", ", ".join(config["oracle"]["tasks"])
         else:
             names = config["encoder"]["name"], config["tasks"]["sampler"]
         command = shlex.join(results["command"])
-        found.append(Row(config["domain"], *names, {}, None, file.parent, command, results))
+        found.append(Row(config["domain"], *names, {}, None, file.parent, command, results, kind))
     return found
 
 

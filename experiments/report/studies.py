@@ -103,6 +103,17 @@ def in_order(studies: list[Loaded]) -> list[Loaded]:
     return sorted(studies, key=lambda study: (study.place, order.index(study.name)))
 
 
+def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
+    """Return a section with the scores of runs that belong to no study, if there are any."""
+    known = {row.folder for section in sections for row in section.study.rows}
+    rows = [row for row in runs if row.folder not in known]
+    if not rows:
+        return []
+    scales = sorted({row.results["scale"] for row in rows if row.results})
+    study = Loaded("runs", "Runs that belong to no study", ", ".join(scales), "", rows, {}, ".")
+    return [Section(study, [], tables.by_task(study))]
+
+
 def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:
     """Return every run once: those scored, and those that a study measures otherwise."""
     known = {row.folder: row for row in runs}

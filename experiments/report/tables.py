@@ -75,7 +75,9 @@ def _task_line(study: Loaded, row: Row, tasks: list[str], title: str = "") -> li
     if not row.scores.size:
         return [*line, *(Entry(MISSING, -math.inf) for _ in tasks), Entry(MISSING, -math.inf),
                 Entry(row.folder.name)]  # fmt: skip
-    scores = [spread_entry(row.scores[:, [i]], row.folder) for i in range(len(tasks))]
+    own = row.results["tasks"] if row.results else []
+    scores = [spread_entry(row.scores[:, [own.index(task)]], row.folder) if task in own
+              else Entry(MISSING, -math.inf) for task in tasks]  # fmt: skip
     whole = spread_entry(row.scores, row.folder)
     return [*line, *scores, whole, _run_entry(row)]
 
