@@ -41,6 +41,7 @@ SCALES: dict[str, dict] = {
             "learning_rate": 3e-4,
             "head_norm": True,
             "behaviour": 0.1,
+            "successor": 1.0,
             "actor_average": 0.001,
             "anneal": True,
         },
