@@ -131,6 +131,13 @@ def run_folder(folder: Path) -> Iterator[Finding]:
         good = any(name.startswith(f"{stage} ") for name in came)
         told = "an older save is good" if good else "no other save is good: it starts anew"
         yield from (Finding("BROKEN", f"run: {line}; {told}") for line in bad)
+    if (folder / "agent").exists():
+        try:
+            checkpoint.verify(folder / "agent")
+            came.append("agent")
+        except ZsrlError as error:
+            told = "the same command again writes it anew"
+            yield Finding("BROKEN", f"run: {_line(error)}; {told}")
     finished = "finished" if (folder / "results.json").exists() else "not finished"
     yield Finding("ok", f"run: '{folder}': {finished}; saves {', '.join(came) or 'none'}")
 

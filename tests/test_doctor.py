@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import doctor
-from zsrl_jax import lock, saves
+from zsrl_jax import checkpoint, lock, saves
 from zsrl_jax.data import exorl
 
 
@@ -22,6 +22,7 @@ def home(tmp_path, monkeypatch):
     good: list[int] = []
     for step in (20, 40):
         good = saves.write(run / "encoder", step, {"a": jnp.ones(3)}, {}, good)
+    checkpoint.save(run / "agent", {"a": jnp.ones(3)}, {})
     (run / "results.json").write_text("{}")
     draw = np.random.default_rng(0)
     for index in range(4):
@@ -42,18 +43,20 @@ def test_all_is_well(home, capsys):
     first = text.splitlines()[0]
     assert "dm_control" in first and importlib.metadata.version("mujoco") in first
     for words in ("devices: ", "memory: ", "disk: ", "4 episodes, 4 of 4 opened are whole",
-                  "finished; saves encoder 40, encoder 20"):  # fmt: skip
+                  "finished; saves encoder 40, encoder 20, agent"):  # fmt: skip
         assert words in text
 
 
 def test_a_damaged_save_and_a_cut_off_episode_are_named(home, capsys):
     victim = saves.step_folder(home / "runs/cheetah_fb_btd/encoder", 40) / "tree" / "_METADATA"
     victim.write_bytes(victim.read_bytes()[:-1])
+    (home / "runs/cheetah_fb_btd/agent/tree/_METADATA").unlink()
     episode = home / "runs/data/buffer/episode_000002_5.npz"
     episode.write_bytes(episode.read_bytes()[:100])
     code, text = told(capsys, home / "runs")
     assert code == 1
     assert "file 'tree/_METADATA' is not what was written; an older save is good" in text
+    assert "agent' is damaged: file 'tree/_METADATA' is missing; the same command again" in text
     assert str(episode) in text and "3 of 4 opened are whole" in text
     shutil.rmtree(saves.step_folder(home / "runs/cheetah_fb_btd/encoder", 20))
     assert "it starts anew" in told(capsys)[1]
