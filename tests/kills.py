@@ -12,15 +12,16 @@ The driver itself can be stopped: what is done stands in FOLDER/chain_*.json.
 
 import argparse
 import collections
-import ctypes
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +34,6 @@ from zsrl_jax import checkpoint, metrics, saves
 
 ROOT = Path(__file__).parent.parent
 STAGES = ("encoder", "tasks", "policy", "agent")
-PR_SET_PDEATHSIG = 1  # of Linux: the signal that a parent's death sends
 EVERY, UPDATES = 5, 30
 FIELDS = {"seeds": 2, "log_every": EVERY, "checkpoint_every": EVERY, "encoder.updates": UPDATES,
           "policy.updates": UPDATES, "evaluate.episodes": 1, "evaluate.every": UPDATES,
@@ -71,8 +71,7 @@ def fork(folder: Path, workdir: Path):
 
 
 def _main(argv: list[str], out: Path) -> None:
-    if sys.platform == "linux":  # die with the fork server, which dies with the driver
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_die_with_driver, daemon=True).start()
     with out.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -83,6 +82,14 @@ def _main(argv: list[str], out: Path) -> None:
     from experiments import cli, run
 
     cli.run(run.main)
+
+
+def _die_with_driver() -> None:
+    """Leave no run behind, and no lock with it, where the driver itself is killed."""
+    driver = multiprocessing.parent_process()
+    assert driver is not None
+    multiprocessing.connection.wait([driver.sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def finish(folder: Path, workdir: Path) -> None:
