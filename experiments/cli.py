@@ -5,6 +5,7 @@
 """
 
 import errno
+import gc
 import re
 import sys
 import warnings
@@ -32,6 +33,7 @@ def run(main: Callable) -> None:
         sys.exit(_fail(error))
     except signals.Stopped as error:
         print(f"\nstopped by {error}: the same command again goes on from here", file=sys.stderr)
+        gc.freeze()  # else Python looks through all of JAX before it leaves: a second, or many
         sys.exit(STOPPED)
     except KeyboardInterrupt:  # where there was nothing to save
         print("\nstopped", file=sys.stderr)
