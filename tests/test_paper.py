@@ -121,6 +121,12 @@ def test_position_is_read_from_metrics_even_half_written(tmp_path):
     text = "\n".join(map(json.dumps, lines)) + '\n{"step": 60, "pol'
     (folder / "metrics.jsonl").write_text(text)
     assert progress.position(cell, place) == 40 * 2
+    bar = progress.Progress([cell], [], place)
+    bar.start(cell)  # it goes on from there: the time left is not told from what was done before
+    assert bar.bar.n == bar.bar.initial == 80
+    bar.finish(cell, None)
+    bar.close()
+    assert bar.bar.n == bar.bar.total and bar.bar.initial == 80
 
 
 def test_what_is_no_run_names_its_study_as_its_command(tmp_path):

@@ -86,7 +86,7 @@ def _run_wave(cells: list[Cell], place: Place, bar: Progress, how: Jobs) -> dict
             if waiting and slot not in running:
                 cell = waiting.pop(0)
                 running[slot] = cell, submit(cell, slot)
-                bar.watched[cell] = 0
+                bar.start(cell)
         for slot, (cell, job) in list(running.items()):
             if job.done():
                 del running[slot]

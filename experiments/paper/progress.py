@@ -37,7 +37,7 @@ class Progress:
     @contextlib.contextmanager
     def watch(self, cell: Cell) -> Iterator[Callable[[str], None]]:
         """Follow a cell that runs in this process; yields what it tells its doings to."""
-        self.watched[cell] = 0
+        self.start(cell)
         stop = threading.Event()
 
         def follow() -> None:
@@ -55,6 +55,13 @@ class Progress:
         finally:
             stop.set()
             thread.join()
+
+    def start(self, cell: Cell) -> None:
+        """Count a cell among those that run; what it did before is done, and tells no speed."""
+        before = min(position(cell, self.place), self.cost[cell])
+        self.watched[cell] = before
+        self.bar.n += before
+        self.bar.initial += before
 
     def look(self) -> None:
         """Advance by what the running cells have done since the last look."""
