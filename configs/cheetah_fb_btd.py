@@ -11,9 +11,9 @@ task, one training seed a row, each seed with its own encoder:
     random         16      3         98            20          34
 
 BTD is above random on all four tasks, threefold on the backward ones, and rises to the end of its
-updates. Uniform tasks come near its mean and fall behind on the backward tasks. The settings were
-chosen on BTD's scores on these tasks, so the comparison leans to it; one seed is a draw, so take
-`--config.seeds=3` before you compare anything.
+updates. Uniform tasks come near its mean: ahead on walk and run, behind on the backward tasks. The
+settings were chosen on BTD's scores on these tasks, so the comparison leans to it; one seed is a
+draw, so take `--config.seeds=3` before you compare anything.
 
 Two settings made the difference, both departures of laptop scale. `infer.nearest` answers a reward
 by the mean of the 100 task vectors of the data nearest to its z: the z of a reward itself lies at a

@@ -14,11 +14,11 @@ task, one training seed (0), so a draw and not a mean:
 
 Mean over tasks after 5, 10, 15, 20 thousand policy updates: 134, 166, 178, 172. Uniform tasks were
 not run. On two cores with as much other work beside it as its own, collecting took 18 minutes,
-encoder and policy 29; of cheetah, which does the same number of updates on a smaller model, they
-take 14.5 on free cores.
+encoder and policy 29; it was not timed on free cores (cheetah, with a slightly smaller model: 14.5
+in all).
 
 The encoder's loss does not settle here: its objective falls to -161 at 1750 updates and ends at
-333, because the off-diagonal term grows (diagonal 14, off-diagonal 361; cheetah ends at 333 and
+333, because the off-diagonal term grows (diagonal 14, off-diagonal 361; cheetah's: 333 and
 287). Its features express the rewards all the same.
 
 These figures are of laptop scale and of data of our own: they do not compare with published ExORL

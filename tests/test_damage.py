@@ -273,3 +273,55 @@ def test_warnings_are_silent_for_clean_data(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_dataset(folder, progress=False)
+
+
+def entry(file):
+    """Return an archive's bytes, and where the first entry of the list at its end stands."""
+    data = bytearray(file.read_bytes())
+    return data, data.index(b"PK\1\2")
+
+
+def repeat_a_key(file):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr("observation.npy", b"")
+
+
+def as_of_64_bits(file):
+    data, place = entry(file)
+    data[place + 20 : place + 24] = b"\xff" * 4
+    file.write_bytes(data)
+
+
+def as_if_encrypted(file):
+    data, place = entry(file)
+    data[place + 8] |= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (repeat_a_key, "each key once"),
+        (as_of_64_bits, "a zip64 entry"),
+        (as_if_encrypted, "an encrypted one"),
+    ],
+)
+def test_archives_of_other_kinds_are_refused_by_name(folder, spoil, told):
+    spoil(folder / VICTIM)
+    with pytest.raises(DamageError, match=f"{VICTIM}.*{told}"):
+        load_dataset(folder, progress=False)
+
+
+def test_an_archive_with_comments_and_old_names_is_read(tmp_path):
+    file = tmp_path / "a.npz"
+    np.savez(file, größe=np.arange(3))
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.comment = b"of the year"
+    np.testing.assert_array_equal(npz.read(file, ["größe"])["größe"], [0, 1, 2])
+    data, place = entry(file)
+    struct.pack_into("<H", data, place + 8, 0)  # the name is of the old code page now
+    file.write_bytes(data)
+    old = "größe".encode().decode("cp437")
+    np.testing.assert_array_equal(npz.read(file, [old])[old], [0, 1, 2])

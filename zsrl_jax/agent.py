@@ -46,7 +46,7 @@ class Prompt(NamedTuple):
     z: Float[np.ndarray, "seed d"]
     r2: Float[np.ndarray, " seed"]  # of the reward regression on held-out states; nan otherwise
     ridge: Float[np.ndarray, " seed"]
-    cosine: Float[np.ndarray, " seed"]  # with the nearest task vector of the data
+    cosine: Float[np.ndarray, " seed"]  # of the prompt's own z, with the nearest of the data
 
 
 @dataclasses.dataclass(eq=False)
@@ -148,7 +148,10 @@ class Agent:
         z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
         cosine = np.full(len(z), np.nan)
         if self.params.tasks is not None:
-            tasks, nearest = np.asarray(self.params.tasks), self.config.infer.get("nearest", 0)
+            tasks, nearest = (
+                np.asarray(self.params.tasks),
+                self.config.infer.get("nearest", 0),
+            )  # not in older runs
             cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
             if nearest and demonstration is None:
                 means = [infer.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)]

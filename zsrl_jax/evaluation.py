@@ -33,7 +33,7 @@ class Scores:
     random: Float[np.ndarray, "task episode"]
     r2: Float[np.ndarray, "seed task"]  # of each task's reward regression
     ridge: Float[np.ndarray, "seed task"]  # its strength
-    cosine: Float[np.ndarray, "seed task"]  # of each z with the nearest task of the data
+    cosine: Float[np.ndarray, "seed task"]  # of each prompt's z with the nearest of the data
     blown: tuple[str, ...] = ()  # episodes whose simulation diverged
 
     def __str__(self) -> str:

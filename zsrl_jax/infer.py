@@ -5,9 +5,10 @@
     demonstration   z = z_tau of the states shown, centred as the training tasks were
 
 `nearest` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by the mean of
-so many task vectors of the data around its z. The policy was trained on tasks of the data's kind,
-and the z of a reward lies outside of them (cosine 0.8 to the nearest): what it does there is
-guessed from afar. A demonstration's z is of that kind already.
+so many task vectors of the data around its z, whatever the sampler. A policy of behavioural tasks
+was trained on their kind, and the z of a reward lies outside of them (cosine 0.8 to the nearest):
+what it does there is guessed from afar. A demonstration's z is of that kind already; an agent of
+one stage (`policy.kind: own`) keeps no task vectors and answers by its own z.
 
 The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same, unridged,
 on phi = C^-1 B with C from the same states.

@@ -59,7 +59,8 @@ def open_source(path: Path, scratch: Path) -> Source:
 def _domain(file: Path) -> str | None:
     """Return the domain that a file converted by us names."""
     info = npz.members(file).get("domain")
-    found = None if info is None else npz.read_small(file, "domain", info)
+    small = info is not None and info.file_size <= npz.HEAD
+    found = npz.read_small(file, "domain", info) if small else None
     return str(found) if found is not None and found.dtype.kind == "U" else None
 
 
