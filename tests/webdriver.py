@@ -60,8 +60,10 @@ def browser() -> Iterator[Browser]:
         }
         made = request("/session", "POST", {"capabilities": {"alwaysMatch": wanted}})
         session = Browser(made["sessionId"])
-        yield session
-        request(f"/session/{session.session}", "DELETE")
+        try:
+            yield session
+        finally:  # a driver that is ended leaves its browser behind
+            request(f"/session/{session.session}", "DELETE")
     finally:
         driver.terminate()
         driver.wait(30)
