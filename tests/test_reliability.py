@@ -253,8 +253,9 @@ def test_one_process_for_each_folder_and_a_dead_one_holds_nothing(tmp_path):
 
 
 READING = """
-import time
+import signal, time
 from experiments import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 cli.run(lambda argv: (print("reading", flush=True), time.sleep(600)))
 """
 
