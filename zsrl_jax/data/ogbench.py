@@ -59,9 +59,10 @@ def open_source(path: Path, scratch: Path) -> Source:
 def _domain(file: Path) -> str | None:
     """Return the domain that a file converted by us names."""
     info = npz.members(file).get("domain")
-    small = info is not None and info.file_size <= npz.HEAD
-    found = npz.read_small(file, "domain", info) if small else None
-    return str(found) if found is not None and found.dtype.kind == "U" else None
+    if info is None or info.file_size > npz.HEAD:
+        return None
+    found = npz.read_small(file, "domain", info)
+    return str(found) if found.dtype.kind == "U" else None
 
 
 def from_arrays(
