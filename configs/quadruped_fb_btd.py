@@ -11,12 +11,12 @@ task, one training seed (0), mean and deviation over episodes:
     R^2          0.91         0.71         0.90         0.90
 
 **It is no better than random here.** An episode starts in a random orientation, and all four
-rewards are paid for being upright: the robot that lands on its feet and moves little scores, with
-any policy, and the one on its back cannot. In the data it is upright 10 % of the time, from the
-first step to the last, so that nothing in it shows how to get up; where it does stand, the policy
-tips it over more often than random actions do. Mean over tasks after 5, 10, 15, 20 thousand policy
-updates: 144, 210, 104, 113. What would help is data that rights itself: an explorer that is trained
-longer, or ExORL's (`--config.data.path`).
+rewards are paid for being upright, so that most of a score is the luck of the start: from the same
+ten starts the policy is upright for less of the time than random actions are (stand). In the data
+the robot is upright 10 % of the time, no more at an episode's end than at its start, so there is
+little in it to learn getting up from. Mean over tasks after 5, 10, 15, 20 thousand policy updates:
+144, 210, 104, 113. Not tried: an explorer that is trained longer, more behaviour; ExORL's data
+comes by `--config.data.path`.
 
 On two cores with as much other work beside it as its own, collecting took 22 minutes, encoder and
 policy 32; it was not timed on free cores.

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -13,6 +15,7 @@ import pytest
 from zsrl_jax import programs
 from zsrl_jax.data import Dataset
 
+ROOT = Path(__file__).parent.parent
 programs.keep()
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -57,3 +60,11 @@ def tiny_disk(folder, options):
         yield
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def command(*args, module="experiments.run", cwd=ROOT, **env):
+    """Run a command of the project as a person would, and return what it printed."""
+    call = [sys.executable, "-m", module, *map(str, args)]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", **env}
+    env.pop("ZSRL_DATA", None)
+    return subprocess.run(call, cwd=cwd, env=env, capture_output=True, text=True, timeout=500)

@@ -8,8 +8,8 @@ import dm_env
 import jax
 import numpy as np
 import pytest
+from conftest import command
 from dm_env import specs
-from test_end_to_end import command
 
 import zsrl_jax
 from configs.cell import get_cell

@@ -148,10 +148,8 @@ class Agent:
         z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
         cosine = np.full(len(z), np.nan)
         if self.params.tasks is not None:
-            tasks, nearest = (
-                np.asarray(self.params.tasks),
-                self.config.infer.get("nearest", 0),
-            )  # not in older runs
+            tasks = np.asarray(self.params.tasks)
+            nearest = self.config.infer.get("nearest", 0)  # runs of before do not have it
             cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
             if nearest and demonstration is None:
                 means = [infer.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)]

@@ -5,31 +5,25 @@ the parent synced. A file that is missing, changed, added or a link is refused b
 which would not notice, opens anything. All of it is JSON and arrays: nothing can be run.
 """
 
-import contextlib
 import hashlib
 import json
-import logging
 import os
 import re
 import shutil
-import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
-from absl import logging as absl_logging
 
 from zsrl_jax.disk import sync
 from zsrl_jax.errors import DataError, DiskError
+from zsrl_jax.hush import one_voice
 
 MANIFEST = "manifest.json"
 PART = ".part"  # of what is being written, or being deleted: never read
 OLD = ".old"  # of what is being replaced
-_tasks_log = logging.getLogger("asyncio")
 
 
 def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
@@ -52,56 +46,13 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
 
 
 def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
-    with _one_voice(), ocp.StandardCheckpointer() as checkpointer:
+    with one_voice(), ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(part / "tree", tree)
     for file in _files(part):
         sync(file)
     write_manifest(part, meta, checksums(part))
     for place in [part, *(p for p in part.rglob("*") if p.is_dir())]:
         sync(place)
-
-
-@contextlib.contextmanager
-def _one_voice() -> Iterator[None]:
-    """Let a save that fails speak once, by its exception.
-
-    Orbax logs a full disk from several threads, and leaves the others under way behind: those are
-    waited for. What TensorStore still does then prints, whenever it ends, that nobody waits for it:
-    so after a failure what hushes that stays.
-    """
-    level, hook, tasks = absl_logging.get_verbosity(), sys.unraisablehook, _tasks_log.level
-    others = set(threading.enumerate())
-
-    def hushed(lost):
-        if "Event loop is closed" not in str(lost.exc_value):
-            hook(lost)
-
-    absl_logging.set_verbosity(absl_logging.FATAL)
-    _tasks_log.setLevel(logging.CRITICAL)
-    sys.unraisablehook = hushed
-    try:
-        yield
-        sys.unraisablehook = hook
-        _tasks_log.setLevel(tasks)
-    except BaseException:
-        _outlast(others)
-        raise
-    finally:
-        absl_logging.set_verbosity(level)
-
-
-def _outlast(others: set[threading.Thread], seconds: float = 5.0) -> None:
-    """Wait for the writers that were not there before, so that none speaks or writes later on.
-
-    Orbax's writers are of a class of their own, whose join raises what they died of; plain threads
-    are those of its pools, which idle.
-    """
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        new = set(threading.enumerate()) - others
-        if all(type(thread) is threading.Thread for thread in new):
-            return
-        time.sleep(0.01)
 
 
 def _move_in(part: Path, folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zsrl_jax.data import d4rl, exorl, hdf5, minari, npz, ogbench, store
+from zsrl_jax.data import d4rl, exorl, hdf5, large, minari, npz, ogbench, store
 from zsrl_jax.data.episode import Source
 from zsrl_jax.errors import DamageError, DataError
 
@@ -48,7 +48,7 @@ def detect(path: Path) -> str:
 def _detect_file(path: Path) -> str:
     start = npz.read_bytes(path, 64)
     if start.startswith(b"PK"):
-        keys: Any = npz.members(path)
+        keys: Any = large.members(path)
     elif start.startswith(b"\x89HDF"):
         keys = hdf5.open_file(path)
     elif exorl.NAME.fullmatch(path.name):

@@ -8,11 +8,10 @@ read files side by side. Nothing is ever extracted: members are found by their k
 import functools
 import io
 import math
-import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from tokenize import TokenError
 from typing import NamedTuple
@@ -22,13 +21,6 @@ import numpy as np
 from zsrl_jax.errors import DamageError
 
 DEFLATE_RATIO = 1032  # no deflated byte holds more: a member that claims more is a trap
-UNREADABLE = (
-    ValueError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    struct.error,
-)  # what zipfile raises
 MANY = 0xFFFF  # members, from which on the end of an archive does not count them
 HEAD = 4096  # bytes in which the header of an array ends
 END = b"PK\5\6"  # of an archive: how many members, and where their list stands
@@ -71,25 +63,6 @@ class Member(NamedTuple):
     checksum: int
     method: int
     encrypted: bool
-
-
-def members(path: Path) -> dict[str, zipfile.ZipInfo]:
-    """List the arrays of a large archive by key."""
-    start = read_bytes(path, 64)
-    if not start.startswith(b"PK"):
-        raise DamageError(path, None, "an npz archive", looks_like(start))
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            found = archive.infolist()
-            size = file.seek(0, io.SEEK_END)
-            file.seek(max(0, size - MANY - 22))
-            tail = file.read()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error) as error:
-        raise DamageError(path, None, "a whole npz archive", f"one cut off ({error})") from error
-    count = struct.unpack_from("<H", tail, tail.rfind(END) + 10)[0]
-    if count not in (len(found), MANY):  # zipfile passes over entries that a flipped bit hides
-        raise DamageError(path, None, f"{count} arrays", f"{len(found)}")
-    return {info.filename.removesuffix(".npy"): info for info in found}
 
 
 def directory(path: Path, data: bytes) -> dict[str, Member]:
@@ -137,46 +110,8 @@ def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[
             raise DamageError(path, key, f"the keys {', '.join(keys)}", f"only {names}")
     wanted = [*keys, *(key for key in optional if key in found)]
     for key in found.keys() - set(wanted):  # nobody reads them, but a planted pickle is refused
-        _header(path, key, _inflate(path, key, data, found[key], HEAD))
-    return {key: _array(path, key, _inflate(path, key, data, found[key])) for key in wanted}
-
-
-def read_small(path: Path, key: str, info: zipfile.ZipInfo) -> np.ndarray:
-    """Read one small array of a large archive."""
-    return _array(path, key, _head(path, key, info))
-
-
-def refuse_pickles(path: Path, found: Mapping[str, zipfile.ZipInfo]) -> None:
-    """Read the header of every member of a large archive: one that needs a pickle is refused."""
-    for key, info in found.items():
-        _header(path, key, _head(path, key, info))
-
-
-def _head(path: Path, key: str, info: zipfile.ZipInfo) -> bytes:
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open(info) as member:
-            return member.read(HEAD)
-    except (zipfile.BadZipFile, zlib.error, OSError, *UNREADABLE) as error:
-        raise DamageError(path, key, "a whole array", f"damage ({error})") from error
-
-
-def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarray]:
-    """Write members of a large archive to files of our own naming, and map them into memory."""
-    arrays, found = {}, members(path)
-    folder.mkdir(exist_ok=True)
-    for i, key in enumerate(key for key in keys if key in found):
-        target = folder / f"{i}.npy"
-        try:
-            with (
-                zipfile.ZipFile(path) as archive,
-                archive.open(found[key]) as member,
-                target.open("wb") as out,
-            ):
-                shutil.copyfileobj(member, out, 1 << 22)
-            arrays[key] = np.load(target, mmap_mode="r", allow_pickle=False).view(np.ndarray)
-        except (zipfile.BadZipFile, zlib.error, *UNREADABLE) as error:
-            raise DamageError(path, key, "a whole array", f"damage ({error})") from error
-    return arrays
+        header(path, key, _inflate(path, key, data, found[key], HEAD))
+    return {key: array(path, key, _inflate(path, key, data, found[key])) for key in wanted}
 
 
 def _inflate(path: Path, key: str, data: bytes, member: Member, most: int | None = None) -> Buffer:
@@ -213,7 +148,7 @@ def _parse(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     return shape, fortran, dtype, file.tell()
 
 
-def _header(path: Path, key: str, raw: Buffer) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+def header(path: Path, key: str, raw: Buffer) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Return shape, order, type and offset of an array, refusing what only a pickle can hold."""
     try:
         end = 10 + struct.unpack("<H", raw[8:10])[0] if raw[6:7] == b"\x01" else HEAD
@@ -225,8 +160,9 @@ def _header(path: Path, key: str, raw: Buffer) -> tuple[tuple[int, ...], bool, n
     return shape, fortran, dtype, offset
 
 
-def _array(path: Path, key: str, raw: Buffer) -> np.ndarray:
-    shape, fortran, dtype, offset = _header(path, key, raw)
+def array(path: Path, key: str, raw: Buffer) -> np.ndarray:
+    """Return the array that a member's bytes are."""
+    shape, fortran, dtype, offset = header(path, key, raw)
     size = math.prod(shape) * dtype.itemsize
     if len(raw) - offset != size:
         raise DamageError(path, key, f"{size} bytes for shape {shape}", f"{len(raw) - offset}")
