@@ -17,6 +17,11 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.log_every = 1000  # updates between two lines of metrics
     config.checkpoint_every = 50_000  # updates between two saves of a stage
 
+    config.precision = "float32"  # of networks' products in updates; or tf32, bfloat16
+    config.devices = ConfigDict()
+    config.devices.seed = 0  # devices that share the seeds; 0: as many as divide them
+    config.devices.data = 1  # devices that share each seed's batch
+
     config.data = ConfigDict()
     config.data.source = "auto"  # auto: what path names, else collect; or exorl, collect
     config.data.path = ""  # a folder or file of any format; empty: the variable ZSRL_DATA

@@ -14,7 +14,7 @@ from zsrl_jax import feed, infer, td3
 from zsrl_jax.data import Dataset, Normalizer, fit_normalizer
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.loop import over_seeds, stage_keys
+from zsrl_jax.loop import stage_keys
 from zsrl_jax.stage import Run, learn
 from zsrl_jax.tasks import Behaviour
 from zsrl_jax.types import Encoder, Store
@@ -38,14 +38,15 @@ def encode(run: Run, dataset: Dataset) -> Encoded:
     config = run.config
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
-    store, drawn = feed.place(config.data, dataset, normalizer, encoder.sample)
+    store, drawn = feed.place(config.data, dataset, normalizer, encoder.sample, run.mesh)
     hosted = drawn is not store
     learnt = learn(run, "encoder", encoder, drawn).params
     learnt = jax.device_put(learnt, feed.host()) if hosted else learnt
-    frozen = over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), learnt, store)
+    frozen = run.over_seeds(encoder.freeze, (0, 0, None))(stage_keys(run.keys, 10), learnt, store)
     prompts = prompt_states(config, dataset)
     report_r2(run, encoder, frozen, normalizer(prompts[0]), prompts[1], dataset.domain)
-    return Encoded(encoder, _policy_data(run, encoder, frozen, store), normalizer, hosted)
+    data = _policy_data(run, encoder, frozen, store, hosted)
+    return Encoded(encoder, data, normalizer, hosted)
 
 
 def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
@@ -59,19 +60,20 @@ def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
     return Behaviour(phi, data.store.length, data.mean.shape[0])
 
 
-def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.PolicyData:
+def _policy_data(
+    run: Run, encoder: Encoder, frozen: Any, store: Store, hosted: bool
+) -> td3.PolicyData:
     """Compute features where they fit into memory, and their mean, for every seed."""
     config = run.config
     states = int(store.obs.shape[0] * store.obs.shape[1])
     size = 4 * states * config.encoder.dim * config.seeds / 2**30
     phi = None
-    on_host = store.obs.committed
-    if size <= config.policy.feature_gib and not on_host:
+    if size <= config.policy.feature_gib and not hosted:
 
         def table(params, obs):
             return jax.lax.map(lambda episode: encoder.features(params, episode), obs)
 
-        phi = over_seeds(table, (0, None))(frozen, store.obs)
+        phi = run.over_seeds(table, (0, None))(frozen, store.obs)
 
     def mean(params, store):
         def add(total, episode):
@@ -83,7 +85,7 @@ def _policy_data(run: Run, encoder: Encoder, frozen: Any, store: Store) -> td3.P
         total, _ = jax.lax.scan(add, zero, (store.obs, store.length))
         return total / jnp.sum(store.length)
 
-    centre = over_seeds(mean, (0, None))(frozen, store)
+    centre = run.over_seeds(mean, (0, None))(frozen, store)
     centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
     return td3.PolicyData(store, phi, frozen, centre, None)
 
@@ -99,7 +101,7 @@ def report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) 
     """Tell how well the features express each test task's reward, where rewards are known."""
     if physics is None or domain not in DOMAINS:
         return
-    phi = np.asarray(over_seeds(encoder.features, (0, None))(frozen, obs))
+    phi = np.asarray(run.local(run.over_seeds(encoder.features, (0, None))(frozen, obs)))
     r2 = infer.r2_by_task(phi, domain, physics, run.config.infer.ridge)
     run.log.report(run.config.encoder.updates, {f"encoder/r2_{t}": v for t, v in r2.items()})
     if not run.quiet:

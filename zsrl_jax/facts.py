@@ -10,6 +10,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from zsrl_jax.precision import EXACT
+
 FORMAT = 2  # raised when the mathematics of a stage or its files change
 STAGES = ("data", "encoder", "tasks", "policy")
 
@@ -19,6 +21,8 @@ def facts(config: ConfigDict, stage: str, fingerprint: str) -> dict[str, Any]:
     found: dict[str, Any] = {"format": FORMAT, "data (its checksum)": fingerprint}
     found |= {name: config[name] for name in ("domain", "seed", "seeds")}
     found |= {f"data.{name}": config.data[name] for name in ("normalize", "clip")}
+    if (products := config.get("precision", EXACT)) != EXACT:  # saves of before do not have it
+        found["precision"] = products
     for section in (*STAGES[1 : STAGES.index(stage) + 1], "oracle"):
         if section in config:  # an oracle has neither encoder nor tasks
             found |= _flat(section, config[section].to_dict())

@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
+from zsrl_jax import mesh as devices
 from zsrl_jax.data import Dataset, Normalizer, store_bytes, to_device
+from zsrl_jax.errors import ConfigError
 from zsrl_jax.loop import Fed, over_seeds
 from zsrl_jax.types import Store
 
@@ -55,13 +58,22 @@ def halves(draw: Callable, label: Callable) -> tuple[Callable, Callable]:
 
 
 def place(
-    config: ConfigDict, dataset: Dataset, normalizer: Normalizer, sample: Callable
+    config: ConfigDict,
+    dataset: Dataset,
+    normalizer: Normalizer,
+    sample: Callable,
+    mesh: Mesh | None = None,
 ) -> tuple[Store, Any]:
     """Return the store, and what an encoder's updates read: it, or draws of it on the host."""
     size = store_bytes(dataset)
     if not is_too_large(size, config.device_gib):
-        store = to_device(dataset, normalizer)
+        store = devices.place(to_device(dataset, normalizer), None, mesh)
         return store, store
+    if mesh is not None:
+        raise ConfigError(
+            f"the store of {size / 2**30:.3g} GiB stays on the host (config.data.device_gib), from "
+            "where one device can be fed: set config.devices.seed=1 and config.devices.data=1"
+        )
     store = to_device(dataset, normalizer, host())
     print(f"data: the store of {size / 2**30:.3g} GiB stays on the host (data.device_gib)")
     return store, Hosted(store, sample, take_drawn, config.feed_updates)

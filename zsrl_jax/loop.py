@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Int, Key
+
+from zsrl_jax import mesh as devices
+from zsrl_jax import precision
 
 
 class Fed(NamedTuple):
@@ -32,7 +36,7 @@ def make_loop(sample: Callable, update: Callable, length: int) -> Callable:
         def body(state, step):
             key_batch, key_update = jax.random.split(jax.random.fold_in(key, step))
             batch = sample(key_batch, data.at(step) if isinstance(data, Fed) else data)
-            return update(state, batch, key_update, step)
+            return update(state, devices.divide(batch), key_update, step)
 
         state, metrics = jax.lax.scan(body, state, start + jnp.arange(length))
         return state, jax.tree.map(jnp.mean, metrics)
@@ -41,16 +45,26 @@ def make_loop(sample: Callable, update: Callable, length: int) -> Callable:
 
 
 def over_seeds(
-    function: Callable, in_axes: tuple, donate: tuple[int, ...] = (), how: str = "auto"
+    function: Callable,
+    in_axes: tuple,
+    donate: tuple[int, ...] = (),
+    how: str = "auto",
+    mesh: Mesh | None = None,
+    products: str = precision.EXACT,
 ) -> Callable:
     """Compile a function of one seed for many: axis 0 where `in_axes` says 0, shared where None.
 
     `vmap` batches the seeds, which is what an accelerator wants. `map` runs them one after the
     other in one program, each with the very arithmetic of a run alone: bit-equal, and on a CPU
     faster, because batched products are slower there than single ones. `auto` picks by backend.
+    With a mesh each device does so with its share of the seeds. `products` is how exactly networks
+    multiply (`precision`).
     """
+    function = precision.bind(function, products)
     how = {"cpu": "map"}.get(jax.default_backend(), "vmap") if how == "auto" else how
     many = jax.vmap(function, in_axes) if how == "vmap" else _mapped(function, in_axes)
+    if mesh is not None:
+        return devices.spread(many, in_axes, donate, mesh)
     return jax.jit(many, donate_argnums=donate)
 
 

@@ -7,6 +7,7 @@
 A `z` of width 0 is allowed: the second stream then sees the state alone.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
+
+from zsrl_jax import precision
+
+Dense = functools.partial(nn.Dense, dot_general=precision.multiply)
 
 
 class Net(NamedTuple):
@@ -42,8 +47,8 @@ class _Mlp(nn.Module):
     def __call__(self, *inputs):
         x = jnp.concatenate(inputs, axis=-1)
         for width in self.hidden:
-            x = nn.relu(nn.Dense(width)(x))
-        return nn.Dense(self.out)(x)
+            x = nn.relu(Dense(width)(x))
+        return Dense(self.out)(x)
 
 
 class _Stream(nn.Module):
@@ -52,9 +57,9 @@ class _Stream(nn.Module):
 
     @nn.compact
     def __call__(self, *inputs):
-        x = nn.Dense(self.width)(jnp.concatenate(inputs, axis=-1))
+        x = Dense(self.width)(jnp.concatenate(inputs, axis=-1))
         x = jnp.tanh(nn.LayerNorm()(x))
-        return nn.relu(nn.Dense(self.out)(x))
+        return nn.relu(Dense(self.out)(x))
 
 
 class _Actor(nn.Module):
@@ -65,7 +70,7 @@ class _Actor(nn.Module):
     def __call__(self, obs, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
         x = jnp.concatenate([streams[0](obs), streams[1](obs, z)], axis=-1)
-        return jnp.tanh(nn.Dense(self.out)(nn.relu(nn.Dense(self.width)(x))))
+        return jnp.tanh(Dense(self.out)(nn.relu(Dense(self.width)(x))))
 
 
 class _Twin(nn.Module):
@@ -77,11 +82,11 @@ class _Twin(nn.Module):
     def __call__(self, obs, action, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
         x = jnp.concatenate([streams[0](obs, action), streams[1](obs, z)], axis=-1)
-        both = nn.Dense(2 * self.width)(x)  # one product for both heads' hidden layers
+        both = Dense(2 * self.width)(x)  # one product for both heads' hidden layers
         heads = []
         for hidden in jnp.split(both, 2, axis=-1):
             hidden = nn.LayerNorm()(hidden) if self.head_norm else hidden
-            heads.append(nn.Dense(self.out)(nn.relu(hidden)))
+            heads.append(Dense(self.out)(nn.relu(hidden)))
         return jnp.stack(heads)
 
 

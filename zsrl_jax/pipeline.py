@@ -20,6 +20,7 @@ from zsrl_jax import (
     feed,
     finished,
     lock,
+    mesh,
     metrics,
     oracle,
     programs,
@@ -86,8 +87,11 @@ def running(
         raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
     if "oracle" in config:
         oracle.need_physics(dataset)
-    keys = seed_keys(config.seed, config.seeds)
-    run = Run(config, workdir, metrics.Log(workdir), keys, {}, dataset.fingerprint(), quiet, {})
+    keys, devices = seed_keys(config.seed, config.seeds), mesh.make(config)
+    if not quiet and jax.device_count() > 1:
+        print(mesh.describe(devices))
+    log = metrics.Log(workdir)
+    run = Run(config, workdir, log, keys, {}, dataset.fingerprint(), quiet, {}, devices)
     with signals.caught(), lock.held(workdir):
         resume.check(run, force)
         try:
@@ -110,7 +114,7 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(data.tasks))
 
     def finish(state: LearnerState) -> Agent:
-        made = params._replace(actor=td3.acting(state))
+        made = run.local(params._replace(actor=td3.acting(state)))
         return Agent(config, dataset.spec, dataset.domain, made, run.workdir)
 
     sampler = SAMPLERS[config.tasks.sampler]
@@ -131,12 +135,12 @@ def _train_own(run: Run, dataset: Dataset) -> Agent:
     own = module.own_policy(config.encoder, spec)
 
     def finish(state: LearnerState) -> Agent:
-        frozen, actor = own.take(state.params)
+        frozen, actor = run.local(own.take(state.params))
         params = AgentParams(frozen, actor, None, normalizer, *prompts)
         return Agent(config, spec, dataset.domain, params, run.workdir)
 
     encoder = module.make(config.encoder, spec)
-    _, drawn = feed.place(config.data, dataset, normalizer, encoder.sample)
+    _, drawn = feed.place(config.data, dataset, normalizer, encoder.sample, run.mesh)
     agent = finish(learn(run, "encoder", encoder, drawn, None, _evaluator(run, finish)))
     frozen, obs = agent.params.encoder, normalizer(prompts[0])
     report_r2(run, own, frozen, obs, prompts[1], dataset.domain)
@@ -149,13 +153,13 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
     reward = jnp.asarray(oracle.rewards(config.domain, tasks, dataset))
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     lanes = jnp.tile(jnp.arange(len(tasks)), config.seeds)
-    data = OracleData(to_device(dataset, normalizer), reward, lanes)
     axes = OracleData(store=SHARED, reward=SHARED, task=OWN)
+    data = mesh.place(OracleData(to_device(dataset, normalizer), reward, lanes), axes, run.mesh)
     run = run._replace(keys=oracle.lane_keys(run.keys, config.domain, tasks))
 
     def finish(state: LearnerState) -> Oracle:
         by_seed = lambda x: x.reshape(config.seeds, len(tasks), *x.shape[1:])  # noqa: E731
-        params = OracleParams(jax.tree.map(by_seed, td3.acting(state)), normalizer)
+        params = OracleParams(jax.tree.map(by_seed, run.local(td3.acting(state))), normalizer)
         return Oracle(config, dataset.spec, config.domain, params, run.workdir)
 
     policy = oracle.make_policy(config.policy, dataset.spec)
@@ -172,17 +176,17 @@ def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, An
         fitted = sampler.fit(key_fit, behaviour, section)
         return fitted, behaviour_tasks(key_pool, behaviour, section, centre_of(fitted))
 
-    fit = over_seeds(one, (0, 0, DATA_AXES))
+    fit = run.over_seeds(one, (0, 0, DATA_AXES))
     args = stage_keys(run.keys, 11), stage_keys(run.keys, 12), data
     work = Work(run, "tasks", jax.eval_shape(fit, *args), unit="fit")
     with metrics.progress("tasks", 1, work.done, run.quiet, unit="fit") as bar:
         if not work.done:
             run.forget_after("tasks")
             work.state, work.done = jax.block_until_ready(fit(*args)), 1
-            for place, quantity in nan_seeds(work.state).items():
+            for place, quantity in nan_seeds(run.local(work.state)).items():
                 run.fail(place, "tasks", 1, quantity, 0)
             if hasattr(work.state[0], "trace"):
-                run.log.write(0, _fit_quality(*work.state))
+                run.log.write(0, _fit_quality(*run.local(work.state)))
             work.save()
             bar.update()
     signals.check()

@@ -18,7 +18,7 @@ from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset
 from zsrl_jax.encoding import DATA_AXES, Encoded, encode, prompt_states, see_behaviour
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.loop import over_seeds, stage_keys
+from zsrl_jax.loop import stage_keys
 from zsrl_jax.stage import Run
 from zsrl_jax.tasks import SAMPLERS
 from zsrl_jax.tasks.pieces import draw_subtrajectories, occupancies
@@ -77,7 +77,7 @@ def task_space(
         vectors = {name: _draw(run, encoded, name, num) for name in SAMPLED}
     states = prompt_states(config, dataset)
     pool = jnp.asarray(vectors["subtraj"])
-    params = AgentParams(encoded.data.encoder, None, pool, encoded.normalizer, *states)
+    params = AgentParams(run.local(encoded.data.encoder), None, pool, encoded.normalizer, *states)
     agent = Agent(_plain(config), dataset.spec, dataset.domain, params)
     tasks = list(DOMAINS[config.domain].tasks)
     vectors["tasks"] = np.stack([agent.infer(task) for task in tasks], axis=1)
@@ -110,7 +110,8 @@ def _occupancies(
         phi = occupancies(behaviour, single, section.discount)
         return psi, jnp.mean(jnp.sum(phi**2, axis=-1))
 
-    psi, square = over_seeds(one, (0, DATA_AXES))(stage_keys(run.keys, 20), encoded.data)
+    found = run.over_seeds(one, (0, DATA_AXES))(stage_keys(run.keys, 20), encoded.data)
+    psi, square = run.local(found)
     return np.asarray(psi), np.asarray(square)
 
 
@@ -125,4 +126,4 @@ def _draw(run: Run, encoded: Encoded, name: str, num: int) -> Float[np.ndarray, 
         return sampler.sample(key_draw, fitted, num)
 
     keys = stage_keys(run.keys, 21 + SAMPLED.index(name))
-    return np.asarray(over_seeds(one, (0, DATA_AXES))(keys, encoded.data))
+    return np.asarray(run.local(run.over_seeds(one, (0, DATA_AXES))(keys, encoded.data)))

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+import jax
 from ml_collections import ConfigDict
 
+from zsrl_jax import mesh, precision
 from zsrl_jax.data import FORMATS
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
@@ -17,6 +19,7 @@ NAMES: dict[str, Iterable[str]] = {
     "tasks.sampler": SAMPLERS,
 }
 CHOICES: dict[str, Iterable[str]] = {
+    "precision": precision.NAMES,
     "data.source": ("auto", "exorl", "collect"),
     "data.format": ("auto", *FORMATS, "store"),
     "data.on_bad": ("error", "skip"),
@@ -29,6 +32,8 @@ LEAST = {
     "seeds": 1,
     "log_every": 1,
     "checkpoint_every": 1,
+    "devices.seed": 0,
+    "devices.data": 1,
     "data.episodes": 1,
     "data.max_episodes": 0,
     "data.every_nth": 1,
@@ -59,7 +64,7 @@ def _field(config: ConfigDict, path: str):
 
 def _present(config: ConfigDict, paths: Iterable[str]) -> list[str]:
     """Return the paths whose section the config has: an oracle has neither encoder nor tasks."""
-    return [path for path in paths if "." not in path or path.split(".")[0] in config]
+    return [path for path in paths if path.split(".")[0] in config]
 
 
 def check(config: ConfigDict) -> None:
@@ -84,6 +89,7 @@ def check(config: ConfigDict) -> None:
         _check_oracle(config)
     else:
         _check_cell(config)
+    mesh.shape_of(config, jax.device_count())
 
 
 def _check_oracle(config: ConfigDict) -> None:

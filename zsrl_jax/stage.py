@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, feed, metrics, saves, signals, takeover
+from zsrl_jax import checkpoint, feed, mesh, metrics, precision, saves, signals, takeover
 from zsrl_jax.divergence import Failure, guard, locate
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DivergedError
@@ -55,6 +56,15 @@ class Run(NamedTuple):
     fingerprint: str  # of the data
     quiet: bool  # no bars
     failed: dict[int, Failure]  # by place of the seed in the run
+    mesh: Mesh | None = None  # more devices than one
+
+    def over_seeds(self, function: Callable, in_axes: tuple, **how: Any) -> Callable:
+        """Compile a function of one seed for all of this run's, on all of its devices."""
+        return over_seeds(function, in_axes, mesh=self.mesh, **how)
+
+    def local(self, tree: Any) -> Any:
+        """Bring what lies on the run's devices to the first one here."""
+        return mesh.local(tree, self.mesh)
 
     def facts(self, stage: str) -> dict[str, Any]:
         """Return all that decides a stage's result."""
@@ -122,7 +132,8 @@ class Work:
             "pending": self.pending,
             "forced": saves.newest(folder, whole=False).meta.get("forced", []),
         }
-        self.good = saves.write(folder, self.done, self.state, meta, self.good)
+        state = self.run.local(self.state)
+        self.good = saves.write(folder, self.done, state, meta, self.good)
         self.saved = self.done
 
     def seconds(self) -> float:
@@ -142,8 +153,8 @@ def learn(
     """Take a stage to its last update, for all seeds, and return its state."""
     config, total = run.config, run.config[stage].updates
     key_init, key_loop = (stage_keys(run.keys, 2 * STAGES.index(stage) + i) for i in range(2))
-    work = Work(run, stage, over_seeds(learner.init, (0,))(key_init))
-    advance = _make_advance(learner, data, data_axes, key_loop)
+    work = Work(run, stage, run.over_seeds(learner.init, (0,))(key_init))
+    advance = _make_advance(run, learner, data, data_axes, key_loop)
     if work.done < total:
         run.forget_after(stage)
     refuse_if_all_failed(run)
@@ -178,25 +189,31 @@ def learn(
     return work.state
 
 
-def _make_advance(learner: Encoder | Policy, data: Any, data_axes: Any, keys: jax.Array):
+def _make_advance(
+    run: Run, learner: Encoder | Policy, data: Any, data_axes: Any, keys: jax.Array
+) -> Callable:
     """Make advance(work, length) -> metrics: one chunk, compiled once for each length."""
     programs: dict[int, Callable] = {}
     learner = learner._replace(sample=feed.sampling(learner, data))
-    axes = feed.axes(data, data_axes)
+    axes, products = feed.axes(data, data_axes), run.config.get("precision", precision.EXACT)
 
     def play(work: Work, start: int, length: int, part: Any) -> dict[str, np.ndarray]:
         if length not in programs:
             loop = guard(make_loop(learner.sample, learner.update, length))
-            programs[length] = over_seeds(loop, (0, 0, axes, None, 0), donate=(0,))
-        alive = np.array([i not in work.run.failed for i in range(len(keys))])
+            programs[length] = run.over_seeds(
+                loop, (0, 0, axes, None, 0), donate=(0,), products=products
+            )
+        alive = np.array([i not in run.failed for i in range(len(keys))])
         args = keys, part, jnp.asarray(start), jnp.asarray(alive)
         work.state, values, good = programs[length](work.state, *args)
-        values, good = jax.device_get((values, good))
+        values, good = jax.device_get(run.local((values, good)))
         work.done += length
         for place in np.flatnonzero(alive & ~good).tolist():
-            mine = (pick_seed(work.state, 0, place), keys[place], pick_seed(part, axes, place))
-            step, quantity = locate(learner, *mine, range(start, work.done))
-            work.run.fail(place, work.stage, step, quantity, start)
+            state, read = run.local((work.state, part))
+            mine = (pick_seed(state, 0, place), keys[place], pick_seed(read, axes, place))
+            find = precision.bind(locate, products)
+            step, quantity = find(learner, *mine, range(start, work.done))
+            run.fail(place, work.stage, step, quantity, start)
         return values
 
     def advance(work: Work, length: int) -> dict[str, np.ndarray]:
