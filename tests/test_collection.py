@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from zsrl_jax import collection, explore, saves, signals
-from zsrl_jax.envs import Simulator
-from zsrl_jax.errors import DataError, TaskError
+from zsrl_jax.envs import DOMAINS, Simulator, quantities
+from zsrl_jax.envs.domain import often_standing
+from zsrl_jax.errors import ConfigError, DataError, TaskError
 
 RECIPE = explore.default_config()
 RECIPE.update(
@@ -114,3 +115,31 @@ def test_running_moments_equal_those_of_all_values():
 def test_coverage_names_speed_and_cells(whole):
     text = "\n".join(collection.coverage(whole))
     assert "speed" in text and "cells" in text
+
+
+def test_a_share_of_the_quadrupeds_episodes_starts_on_its_feet():
+    domain = DOMAINS["quadruped"]
+    for share, low, high in ((0.0, 0, 4), (0.5, 20, 44), (1.0, 64, 64)):
+        simulator = Simulator(often_standing(domain, share), 64)
+        simulator.reset(range(64))
+        seen = quantities("quadruped", simulator.physics())
+        assert low <= int((np.asarray(seen.uprightness) > 0.99).sum()) <= high
+    heading = simulator.physics()[:, 6]  # of the last: sin of half the angle
+    assert heading.min() < 0.3 and heading.max() > 0.9
+    simulator.step(np.zeros((64, domain.action_dim)))
+    assert not simulator.blown().any()
+
+
+def test_only_a_domain_that_can_stand_has_its_share_in_the_recipe():
+    assert "standing" not in collection.recipe_of("cheetah", RECIPE)
+    assert collection.recipe_of("quadruped", RECIPE)["standing"] == 0
+    cheetah = DOMAINS["cheetah"]
+    assert often_standing(cheetah, 1.0) is cheetah
+
+
+def test_a_share_out_of_range_is_told(tmp_path):
+    recipe = RECIPE.copy_and_resolve_references()
+    recipe.standing = 1.5
+    with pytest.raises(ConfigError, match="standing of the explorer is 1.5: expected 0 to 1"):
+        collection.collect("quadruped", 1, out=tmp_path / "new", config=recipe)
+    assert not (tmp_path / "new").exists()

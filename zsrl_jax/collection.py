@@ -22,6 +22,7 @@ from zsrl_jax import checkpoint, explore, lock, saves, signals
 from zsrl_jax.data import Dataset, exorl, load_dataset
 from zsrl_jax.disk import sync
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
+from zsrl_jax.envs.domain import often_standing
 from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
 from zsrl_jax.scale import choose_scale
 from zsrl_jax.types import Spec, Store
@@ -52,12 +53,20 @@ def collect(
         if config[field] <= 0:
             raise ConfigError(f"{field} of the explorer is {config[field]}: expected more than 0")
     folder = Path(out) if out else default_folder(domain, episodes, seed)
-    facts = {**config.to_dict(), "seed": seed, "domain": domain}
+    if not 0 <= config.standing <= 1:
+        raise ConfigError(f"standing of the explorer is {config.standing}: expected 0 to 1")
+    facts = {**recipe_of(domain, config), "seed": seed, "domain": domain}
     with signals.caught(), lock.held(folder):
         _check_folder(folder, facts)
         if len(exorl.list_episodes(folder / "buffer")) < episodes:
             _run(folder, facts, episodes, config, progress)
     return load_dataset(folder, "exorl", episodes, progress=progress)
+
+
+def recipe_of(domain: str, config: ConfigDict) -> dict:
+    """Return the fields of a recipe that decide a domain's data."""
+    upright = DOMAINS[domain].standing is not None
+    return {name: value for name, value in config.items() if upright or name != "standing"}
 
 
 def default_folder(domain: str, episodes: int, seed: int) -> Path:
@@ -122,7 +131,7 @@ class _Collection:
         self.explorer = explore.make(config, spec)
         self.key = jax.random.key(self.seed)
         self.state = jax.jit(self.explorer.init)(jax.random.fold_in(self.key, 0))
-        self.simulator = Simulator(self.domain.name, self.num_envs)
+        self.simulator = Simulator(often_standing(self.domain, config.standing), self.num_envs)
         rounds = -(-episodes // self.num_envs)
         self.store = _empty_store(rounds * self.num_envs, self.domain.episode_length, spec)
         save = saves.newest(folder / "explorer")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from zsrl_jax.collection import collect
+from zsrl_jax.collection import collect, recipe_of
 from zsrl_jax.data import Dataset, exorl, load_dataset
 from zsrl_jax.data.formats import detect
 from zsrl_jax.envs import DOMAINS
@@ -29,7 +29,7 @@ def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
         return _as_asked(config, dataset, path)
     if config.domain == OTHER:
         raise DataError("domain is other: name its data by data.path, only ours can be collected")
-    recipe = json.dumps(section.collect.to_dict(), sort_keys=True)
+    recipe = json.dumps(recipe_of(config.domain, section.collect), sort_keys=True)
     mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
     name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
     folder = Path(section.cache) / config.domain / name

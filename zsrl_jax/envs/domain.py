@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 Reward = Callable[[Any], Any]
+Start = Callable[[mujoco.MjModel, mujoco.MjData, np.random.RandomState], None]
 
 
 class Quantities(NamedTuple):
@@ -43,13 +44,26 @@ class Domain(NamedTuple):
     physics_dim: int
     substeps: int
     model: Callable[[], mujoco.MjModel]
-    start: Callable[[mujoco.MjModel, mujoco.MjData, np.random.RandomState], None]
+    start: Start
     observe: Callable[[Any], np.ndarray]
     quantities: Callable[[jax.Array], Any]
     tasks: Mapping[str, Reward]
     settle: int = 0
     episode_length: int = 1000
     camera: str | int = -1
+    standing: Start | None = None  # a start on its feet, where `start` seldom is one
+
+
+def often_standing(domain: Domain, share: float) -> Domain:
+    """Return the domain with so large a share of its episodes started on its feet."""
+    upright, fair = domain.standing, domain.start
+    if upright is None or not share:
+        return domain
+
+    def start(model, data, random):
+        (upright if random.uniform() < share else fair)(model, data, random)
+
+    return domain._replace(start=start)
 
 
 def suite_file(name: str) -> pathlib.Path:

@@ -39,7 +39,16 @@ def model() -> mujoco.MjModel:
 
 def start(model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomState) -> None:
     """Draw an orientation and lift the body in dm_control's steps until it touches nothing."""
-    orientation = random.randn(4)
+    _lift(model, data, random.randn(4))
+
+
+def standing(model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomState) -> None:
+    """Draw a heading and put the body on its feet."""
+    half = random.uniform(0, np.pi)
+    _lift(model, data, np.array([np.cos(half), 0, 0, np.sin(half)]))
+
+
+def _lift(model: mujoco.MjModel, data: mujoco.MjData, orientation: np.ndarray) -> None:
     data.qpos[3:7] = orientation / np.linalg.norm(orientation)
 
     def is_clear(height: float) -> bool:
@@ -132,4 +141,5 @@ DOMAIN = Domain(
         "jump": jump,
     },
     camera="y",
+    standing=standing,
 )
