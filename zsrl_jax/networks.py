@@ -4,10 +4,11 @@
     actor(s, z)  streams [s], [s, z]: Dense LayerNorm tanh -> Dense ReLU; joined -> ReLU -> tanh
     twin(s,a,z)  streams [s, a], [s, z] of the same form; joined -> two heads ReLU -> out
 
-A `z` of width 0 is allowed: the second stream then sees the state alone.
+A `z` of width 0 is allowed: the second stream then sees the state alone. So is a `z` of fewer rows
+than the states have: each of its rows serves a run of them, and is multiplied once for all.
 """
 
-import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -17,8 +18,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from zsrl_jax import precision
-
-Dense = functools.partial(nn.Dense, dot_general=precision.multiply)
 
 
 class Net(NamedTuple):
@@ -39,6 +38,40 @@ def sphere_radius(name: str, dim: int) -> float:
     return {"sqrt_d": float(dim) ** 0.5, "unit": 1.0}[name]
 
 
+def spread(z: Float[Array, "task d"], rows: int) -> Float[Array, "row d"]:
+    """Repeat each row for a run of rows, so that there are so many in all."""
+    return jnp.repeat(z, rows // z.shape[0], axis=0, total_repeat_length=rows)
+
+
+class Dense(nn.Module):
+    """x W + b of inputs side by side, as a sum of products.
+
+    An input of fewer rows is multiplied before it is repeated; one that needs no gradient costs no
+    product on the way back.
+    """
+
+    width: int
+
+    @nn.compact
+    def __call__(self, *inputs):
+        """Multiply every input with its rows of the kernel, and add."""
+        dims = [x.shape[-1] for x in inputs]
+        shape = (sum(dims), self.width)
+        kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
+        bias = self.param("bias", nn.initializers.zeros, (self.width,))
+        kernels = jnp.split(kernel, list(itertools.accumulate(dims))[:-1])
+        first, *rest = (precision.product(x, k) for x, k in zip(inputs, kernels, strict=True))
+        for other in rest:
+            few = other.shape[:-1] != first.shape[:-1]
+            first = first + (spread(other, first.shape[0]) if few else other)
+        return first + bias.reshape((1,) * (first.ndim - 1) + bias.shape)
+
+
+def _beside(obs, z):
+    """Return inputs for Dense: one where each state has its own z."""
+    return (jnp.concatenate([obs, z], -1),) if obs.shape[:-1] == z.shape[:-1] else (obs, z)
+
+
 class _Mlp(nn.Module):
     hidden: Sequence[int]
     out: int
@@ -57,7 +90,7 @@ class _Stream(nn.Module):
 
     @nn.compact
     def __call__(self, *inputs):
-        x = Dense(self.width)(jnp.concatenate(inputs, axis=-1))
+        x = Dense(self.width)(*inputs)
         x = jnp.tanh(nn.LayerNorm()(x))
         return nn.relu(Dense(self.out)(x))
 
@@ -69,8 +102,8 @@ class _Actor(nn.Module):
     @nn.compact
     def __call__(self, obs, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
-        x = jnp.concatenate([streams[0](obs), streams[1](obs, z)], axis=-1)
-        return jnp.tanh(Dense(self.out)(nn.relu(Dense(self.width)(x))))
+        joined = streams[0](obs), streams[1](*_beside(obs, z))
+        return jnp.tanh(Dense(self.out)(nn.relu(Dense(self.width)(*joined))))
 
 
 class _Twin(nn.Module):
@@ -81,8 +114,8 @@ class _Twin(nn.Module):
     @nn.compact
     def __call__(self, obs, action, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
-        x = jnp.concatenate([streams[0](obs, action), streams[1](obs, z)], axis=-1)
-        both = Dense(2 * self.width)(x)  # one product for both heads' hidden layers
+        joined = streams[0](*_beside(obs, action)), streams[1](*_beside(obs, z))
+        both = Dense(2 * self.width)(*joined)  # one layer for both heads' hidden ones
         heads = []
         for hidden in jnp.split(both, 2, axis=-1):
             hidden = nn.LayerNorm()(hidden) if self.head_norm else hidden

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 from jax.lax import DotAlgorithmPreset
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 EXACT = "float32"
 UNITS = {"tf32": DotAlgorithmPreset.TF32_TF32_F32, "bfloat16": DotAlgorithmPreset.BF16_BF16_F32}
@@ -42,14 +42,14 @@ def bind(function: Callable, name: str) -> Callable:
     return bound
 
 
-def multiply(a: Array, b: Array, dimensions: Any, precision: Any = None, **how: Any) -> Array:
-    """Multiply as `jax.lax.dot_general` does, with the precision of the program around it."""
-    name = _chosen.get()
+def product(x: Float[Array, "*batch n"], kernel: Float[Array, "n m"]) -> Float[Array, "*batch m"]:
+    """Return x @ kernel, with the precision of the program around it."""
+    name, dimensions = _chosen.get(), (((x.ndim - 1,), (0,)), ((), ()))
     if name == EXACT:
-        return jax.lax.dot_general(a, b, dimensions, precision, **how)
+        return jax.lax.dot_general(x, kernel, dimensions)
     if jax.default_backend() == "cpu":
-        return _rounded(a, b, dimensions, BITS[name])
-    return jax.lax.dot_general(a, b, dimensions, UNITS[name], **how)
+        return _rounded(x, kernel, dimensions, BITS[name])
+    return jax.lax.dot_general(x, kernel, dimensions, UNITS[name])
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))

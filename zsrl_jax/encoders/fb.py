@@ -98,8 +98,8 @@ def make_draw_z(config: ConfigDict, nets: Nets) -> Callable:
         key_sphere, key_state, key_pick = jax.random.split(key, 3)
         size = batch.obs.shape[0]
         uniform = networks.project(jax.random.normal(key_sphere, (size, dim)), radius)
-        shuffled = jax.random.permutation(key_state, batch.next_obs)
-        reached = nets.backward.apply(params["measure"]["backward"], shuffled)
+        reached = nets.backward.apply(params["measure"]["backward"], batch.next_obs)
+        reached = jax.random.permutation(key_state, reached)  # after B: the loss has this product
         pick = jax.random.bernoulli(key_pick, config.mix_ratio, (size, 1))
         return jax.lax.stop_gradient(jnp.where(pick, reached, uniform))
 

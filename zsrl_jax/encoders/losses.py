@@ -24,6 +24,17 @@ def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
     return jnp.trace(matrix, axis1=-2, axis2=-1) / matrix.shape[-1]
 
 
+def off_diagonal_square(
+    x: Float[Array, "batch d"], y: Float[Array, "batch d"]
+) -> Float[Array, ""]:
+    """Return mean_{i!=j} (x_i.y_j)^2, by |X Y^T|^2 = <X^T X, Y^T Y> where d x d is less work."""
+    size, dim = x.shape
+    if 2 * dim > size:
+        return off_diagonal_mean((x @ y.T) ** 2)
+    whole = jnp.sum((x.T @ x) * (y.T @ y))
+    return (whole - jnp.sum(jnp.sum(x * y, axis=-1) ** 2)) / (size * (size - 1))
+
+
 def squared_distance(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:
     """Return mean_i |x_i - y_i|^2."""
     return jnp.mean(jnp.sum((x - y) ** 2, axis=-1))
@@ -42,8 +53,8 @@ def orthonormality_loss(phi: Float[Array, "batch d"]) -> Float[Array, ""]:
 
 def feature_health(phi: Float[Array, "batch d"]) -> dict[str, Array]:
     """Measure the norm of features and the effective rank (tr S)^2 / tr S^2 of their covariance."""
-    centred = phi - jnp.mean(phi, axis=0, keepdims=True)
-    covariance = centred.T @ centred / phi.shape[0]
+    mean = jnp.mean(phi, axis=0)
+    covariance = phi.T @ phi / phi.shape[0] - jnp.outer(mean, mean)  # orthonormality's product
     rank = jnp.trace(covariance) ** 2 / jnp.maximum(jnp.sum(covariance**2), 1e-12)
     return {
         "encoder/norm": jnp.mean(jnp.linalg.norm(phi, axis=-1)),

@@ -7,6 +7,7 @@
 rho is the distribution of the states that the data reaches.
 """
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
@@ -25,9 +26,8 @@ def lra_p_loss(
     left: Float[Array, "batch d"], phi: Float[Array, "batch d"]
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Fit f phi^T, the rows f(s_i, a_i) by the columns phi(s'_j), to the density of s'."""
-    density = left @ phi.T
-    off = losses.off_diagonal_mean(density**2)
-    on = losses.diagonal_mean(density)
+    off = losses.off_diagonal_square(left, phi)
+    on = jnp.mean(jnp.sum(left * phi, axis=-1))
     return 0.5 * off - on, {"off_diagonal": off, "diagonal": on}
 
 

@@ -33,10 +33,10 @@ class PolicyData(NamedTuple):
 
 
 class PolicyBatch(NamedTuple):
-    """Transitions with the task (of width 0 where there is none) and the reward of each."""
+    """Transitions with the reward of each, and the tasks (of width 0 where there is none)."""
 
     transition: Transition
-    z: Float[Array, "batch d"]
+    z: Float[Array, "task d"]  # each for a run of batch / task transitions
     reward: Float[Array, " batch"]
     phi: Float[Array, "batch d"] | None = None  # phi(s') - m, where there is a z
 
@@ -117,17 +117,16 @@ def make_draw(config: ConfigDict) -> Callable:
 
 def make_label(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
     """Make label(key, data, transition) -> PolicyBatch: tasks drawn, and their rewards."""
-    num = config.num_tasks * config.per_task
 
     def label(key, data: PolicyData, transition: Transition) -> PolicyBatch:
         z = sampler.sample(key, data.tasks, config.num_tasks)
-        z = jnp.repeat(z, config.per_task, axis=0, total_repeat_length=num)
         if data.phi is None:
             phi = features(data.encoder, transition.next_obs)
         else:
             phi = data.phi[transition.episode, transition.step + 1]
         phi = phi - data.mean[None]
-        return PolicyBatch(transition, z, jnp.sum(phi * z, axis=-1), phi)
+        reward = jnp.sum(phi * networks.spread(z, phi.shape[0]), axis=-1)
+        return PolicyBatch(transition, z, reward, phi)
 
     return label
 

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from zsrl_jax.networks import spread
+
 
 def td_target(
     reward: Float[Array, " batch"],
@@ -50,7 +52,9 @@ def actor_loss(
 
 
 def q_value(
-    psi: Float[Array, "2 batch out"], z: Float[Array, "batch d"], head: str
+    psi: Float[Array, "2 batch out"], z: Float[Array, "task d"], head: str
 ) -> Float[Array, "2 batch"]:
     """Read the value off the critic's output: psi.z (`successor`) or the output (`scalar`)."""
-    return psi[..., 0] if head == "scalar" else jnp.sum(psi * z[None], axis=-1)
+    if head == "scalar":
+        return psi[..., 0]
+    return jnp.sum(psi * spread(z, psi.shape[1])[None], axis=-1)

@@ -1,0 +1,94 @@
+"""Networks do no work twice: rows of z that repeat, gradients that nobody uses, products shared."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from configs.cell import get_cell
+from zsrl_jax import networks
+from zsrl_jax.encoders import fb, losses, lra_p
+from zsrl_jax.types import Spec, Transition
+
+OBS, ACTION, DIM, WIDTH, ROWS = 5, 3, 4, 64, 256
+
+
+def noise(seed: int, *shape: int) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+def flops(function, *args) -> float:
+    return jax.jit(function).lower(*args).compile().cost_analysis()["flops"]
+
+
+def products(function, *args) -> int:
+    """Count the matrix products of the compiled program."""
+    text = jax.jit(function).lower(*args).compile().as_text()
+    return text.count(" dot(") + text.count("__onednn$matmul") + text.count("$gemm")
+
+
+def test_dense_of_inputs_side_by_side_is_the_product_of_their_concatenation():
+    net = networks.Dense(7)
+    x, y = noise(0, 6, 5), noise(1, 6, 3)
+    params = net.init(jax.random.key(2), x, y)
+    kernel = np.asarray(params["params"]["kernel"])
+    expected = np.concatenate([x, y], axis=1) @ kernel + np.asarray(params["params"]["bias"])
+    np.testing.assert_allclose(net.apply(params, x, y), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_of_z_serves_a_run_of_states():
+    obs, action, z = noise(0, 6, OBS), noise(1, 6, ACTION), noise(2, 2, DIM)
+    for net, inputs in (
+        (networks.actor(OBS, DIM, ACTION, WIDTH), (obs,)),
+        (networks.twin(OBS, ACTION, DIM, DIM, WIDTH), (obs, action)),
+    ):
+        params = net.init(jax.random.key(3))
+        repeated = net.apply(params, *inputs, np.repeat(z, 3, axis=0))
+        np.testing.assert_allclose(net.apply(params, *inputs, z), repeated, rtol=1e-5, atol=1e-6)
+
+
+def test_z_is_multiplied_once_for_its_run_of_states():
+    dim = 512
+    net = networks.actor(OBS, dim, ACTION, WIDTH)
+    params, obs = net.init(jax.random.key(0)), noise(0, ROWS, OBS)
+    few, all_rows = (flops(net.apply, params, obs, noise(1, rows, dim)) for rows in (2, ROWS))
+    assert all_rows - few == pytest.approx(2 * (ROWS - 2) * dim * WIDTH, rel=0.02)
+
+
+def test_a_gradient_to_the_action_costs_nothing_in_the_other_stream():
+    net = networks.twin(OBS, ACTION, DIM, 1, WIDTH)
+    params = net.init(jax.random.key(0))
+    obs, action, z = noise(0, ROWS, OBS), noise(1, ROWS, ACTION), noise(2, ROWS, DIM)
+
+    def value(action):
+        return jnp.sum(net.apply(params, obs, action, z))
+
+    back = flops(jax.grad(value), action) - flops(value, action)
+    own_half = WIDTH // 2 * 2 * WIDTH + WIDTH * WIDTH // 2 + WIDTH * (OBS + ACTION)
+    other_half = WIDTH // 2 * 2 * WIDTH
+    assert 0.9 < back / (2 * ROWS * own_half) < 1 + 0.5 * other_half / own_half
+
+
+def test_fb_computes_its_features_once_for_z_and_loss(monkeypatch):
+    config = get_cell("cheetah", "fb", "btd", "smoke").encoder
+    parts = noise(0, 64, OBS), noise(1, 64, ACTION), noise(2, 64, OBS), jnp.ones(64)
+    batch = Transition(*parts, jnp.zeros(64, int), jnp.zeros(64, int))
+
+    def count():
+        encoder = fb.make(config, Spec(OBS, ACTION))
+        key = jax.random.key(1)
+        return products(lambda s: encoder.update(s, batch, key, 0), encoder.init(key))
+
+    drawn, given = count(), noise(3, 64, config.dim)
+    monkeypatch.setattr(fb, "make_draw_z", lambda *_: lambda *_: given)
+    assert drawn == count()
+
+
+@pytest.mark.parametrize(("size", "dim"), [(12, 3), (4, 6)])
+def test_the_mean_square_over_pairs_is_the_same_by_either_product(size, dim):
+    x, y = noise(0, size, dim), noise(1, size, dim)
+    pairs = np.asarray(x) @ np.asarray(y).T
+    expected = (pairs[~np.eye(size, dtype=bool)] ** 2).mean()
+    np.testing.assert_allclose(losses.off_diagonal_square(x, y), expected, rtol=1e-5)
+    loss, _ = lra_p.lra_p_loss(x, y)
+    np.testing.assert_allclose(loss, 0.5 * expected - np.trace(pairs) / size, rtol=1e-5)
