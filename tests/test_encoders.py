@@ -8,7 +8,7 @@ import pytest
 from configs import base
 from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
-from zsrl_jax.encoders import ENCODERS, fb, losses
+from zsrl_jax.encoders import ENCODERS, byol, fb, losses, lra_sr
 
 
 def small(encoder):
@@ -77,11 +77,20 @@ def test_fb_q_loss_by_hand():
     assert loss == pytest.approx(2 * np.mean(target**2), rel=1e-5)
 
 
-def test_fb_loss_has_no_gradient_into_the_target():
+@pytest.mark.parametrize(
+    ("loss", "shapes", "moved"),
+    [
+        (lambda *a: fb.fb_loss(*a, jnp.ones(4))[0], [(2, 4, 3), (4, 3)] * 2, 2),
+        (lambda *a: lra_sr.lra_sr_loss(*a, jnp.ones(4))[0], [(4, 3)] * 4, 2),
+        (byol.byol_loss, [(4, 3)] * 2, 1),
+    ],
+    ids=["fb", "lra_sr", "byol"],
+)
+def test_no_gradient_reaches_what_stands_still(loss, shapes, moved):
     draw = np.random.default_rng(1)
-    args = [draw.normal(size=s).astype(np.float32) for s in ((2, 4, 3), (4, 3), (2, 4, 3), (4, 3))]
-    gradient = jax.grad(lambda *a: fb.fb_loss(*a, jnp.ones(4))[0], argnums=(0, 1, 2, 3))(*args)
-    assert [bool(np.any(g)) for g in gradient] == [True, True, False, False]
+    args = [draw.normal(size=shape).astype(np.float32) for shape in shapes]
+    gradient = jax.grad(loss, argnums=tuple(range(len(args))))(*args)
+    assert [bool(np.any(g)) for g in gradient] == [i < moved for i in range(len(args))]
 
 
 def test_fb_features_are_backward_times_inverse_second_moment(noise_dataset):
