@@ -8,13 +8,21 @@ task, one training seed a row, each seed with its own encoder:
                  walk    run   walk_backward  run_backward   mean   after 5, 10, 15, 20 thousand
     btd 0         405     82        282            56         206       89  143  157  206
     btd 1         356     84        345            69         213       95  153  149  213
+    btd 2         533    117         53             4         177        9  132  151  177
     uniform 0     438    135        125            25         181       36   61  183  181
+    uniform 1     276     98        258            53         171       24  195  156  171
+    uniform 2     562    124        163            40         222       39   83  225  222
     random         16      3         98            20          34
 
-In both seeds BTD is above random on all four tasks, threefold on the backward ones, and best at the
-end of its updates. Uniform tasks come near its mean: ahead on walk and run, behind on the backward
-tasks. The settings were chosen on BTD's scores on these tasks, so the comparison leans to it; one
-seed is a draw, so take `--config.seeds=3` before you compare anything.
+    btd           431     94        227            43         199       64  143  152  199
+    uniform       425    119        182            39         191       33  113  188  191
+
+On average over the seeds BTD is above random on all four tasks, still rising at the end of its
+updates, and ahead of uniform tasks early on (64 and 143 against 33 and 113 after 5 and 10 thousand);
+at the end the two are as good as equal (199 and 191, with 20 between seeds). One seed of three ran
+backwards worse than random. The settings were chosen on BTD's scores on these tasks, so the
+comparison leans to it. With z itself (`infer.nearest=0`) the same policies score 168, 171, 203 (BTD)
+and 237, 97, 117 (uniform). One seed is a draw: take `--config.seeds=3` before you compare anything.
 
 Two settings made the difference, both departures of laptop scale. `infer.nearest` answers a reward
 by the mean of the 100 task vectors of the data nearest to its z: the z of a reward itself lies at a
