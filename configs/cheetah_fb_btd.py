@@ -18,11 +18,12 @@ task, one training seed a row, each seed with its own encoder:
     uniform       425    119        182            39         191       33  113  188  191
 
 On average over the seeds BTD is above random on all four tasks, still rising at the end of its
-updates, and ahead of uniform tasks early on (64 and 143 against 33 and 113 after 5 and 10 thousand);
-at the end the two are as good as equal (199 and 191, with 20 between seeds). One seed of three ran
-backwards worse than random. The settings were chosen on BTD's scores on these tasks, so the
-comparison leans to it. With z itself (`infer.nearest=0`) the same policies score 168, 171, 203 (BTD)
-and 237, 97, 117 (uniform). One seed is a draw: take `--config.seeds=3` before you compare anything.
+updates, and ahead of uniform tasks early on (64 and 143 against 33 and 113 after 5 and 10
+thousand); at the end the two are as good as equal (199 and 191, with 20 between seeds). One seed of
+three ran backwards worse than random. The settings were chosen on BTD's scores on these tasks, so
+the comparison leans to it. With z itself (`infer.nearest=0`) the same policies score 168, 171, 203
+(BTD) and 237, 97, 117 (uniform). One seed is a draw: take `--config.seeds=3` before you compare
+anything.
 
 Two settings made the difference, both departures of laptop scale. `infer.nearest` answers a reward
 by the mean of the 100 task vectors of the data nearest to its z: the z of a reward itself lies at a

@@ -24,9 +24,7 @@ def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
     return jnp.trace(matrix, axis1=-2, axis2=-1) / matrix.shape[-1]
 
 
-def off_diagonal_square(
-    x: Float[Array, "batch d"], y: Float[Array, "batch d"]
-) -> Float[Array, ""]:
+def off_diagonal_square(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:
     """Return mean_{i!=j} (x_i.y_j)^2, by |X Y^T|^2 = <X^T X, Y^T Y> where d x d is less work."""
     size, dim = x.shape
     if 2 * dim > size:
