@@ -148,9 +148,16 @@ def _spec(axis: int | None) -> PartitionSpec:
 
 
 def divide(batch: Any) -> Any:
-    """Divide the rows of a batch among the devices of the `data` axis, where there is one."""
-    around = jax.sharding.get_abstract_mesh()
-    if around.shape.get(DATA, 1) == 1:
+    """Divide the rows of a batch among the devices of the `data` axis, where there is one.
+
+    What has too few rows for that, such as tasks that many rows share, every device has whole.
+    """
+    size = jax.sharding.get_abstract_mesh().shape.get(DATA, 1)
+    if size == 1:
         return batch
-    rows = PartitionSpec(DATA)
-    return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, rows), batch)
+
+    def part(leaf):
+        rows = PartitionSpec(DATA) if leaf.shape[0] % size == 0 else PartitionSpec()
+        return jax.lax.with_sharding_constraint(leaf, rows)
+
+    return jax.tree.map(part, batch)
