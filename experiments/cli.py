@@ -6,38 +6,66 @@
 
 import errno
 import gc
+import os
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 
 from absl import app, flags, logging
 from ml_collections import ConfigDict
 
-from zsrl_jax import programs, signals
+from zsrl_jax import hosts, programs, signals
 from zsrl_jax.errors import ConfigError, DiskError, DivergedError, ZsrlError
 
 REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def run(main: Callable) -> None:
-    """Parse flags and run main(argv)."""
+def run(main: Callable, join: Callable | None = None) -> None:
+    """Parse flags and run main(argv); before that `join` the other processes of a run."""
     logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
     warnings.formatwarning = one_line
     try:
         signals.leave_at_once()
+        if join is not None:
+            join()
         programs.keep()
         app.run(main, flags_parser=_parse)
     except (ZsrlError, OSError) as error:
-        sys.exit(_fail(error))
+        _leave(_fail(error), error)
     except signals.Stopped as error:
-        print(f"\nstopped by {error}: the same command again goes on from here", file=sys.stderr)
+        _tell(f"\nstopped by {error}: the same command again goes on from here", error)
         gc.freeze()  # else Python looks through all of JAX before it leaves: a second, or many
-        sys.exit(STOPPED)
-    except KeyboardInterrupt:  # where there was nothing to save
-        print("\nstopped", file=sys.stderr)
-        sys.exit(130)
+        _leave(STOPPED, error)
+    except KeyboardInterrupt as error:  # where there was nothing to save
+        _tell("\nstopped", error)
+        _leave(130, error)
+    except Exception as error:
+        if not hosts.several():
+            raise
+        if not hosts.is_lost(error):
+            traceback.print_exc()
+            _leave(1, error)
+        told = " ".join(str(error).split())[:200]
+        _tell(f"\nerror: another process of the run is gone ({told}): the same command again, in "
+              "all of them, goes on from the last save", error)  # fmt: skip
+        _leave(STOPPED, error)
+
+
+def _leave(code: int, error: BaseException) -> None:
+    """End the command; among several processes at once, unless all of them are leaving too."""
+    if not hosts.several() or hosts.is_shared(error):
+        sys.exit(code)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _tell(text: str, error: BaseException) -> None:
+    """Say why the command ends, unless the first process says it for this one."""
+    if hosts.is_first() or not hosts.is_shared(error):
+        print(text, file=sys.stderr)
 
 
 def one_line(message: Warning | str, *_: object, **__: object) -> str:
@@ -82,7 +110,7 @@ def _parse(argv):
 
 def _fail(error: BaseException) -> int:
     text = " ".join(str(error).split())
-    print(f"error: {text}", file=sys.stderr)
+    _tell(f"error: {text}", error)
     if isinstance(error, DivergedError):
         return FAILED
     full = isinstance(error, OSError) and error.errno in DISK

@@ -33,8 +33,14 @@ def complete(
     force: bool = False,
 ) -> tuple[Scores | None, dict[str, Any]]:
     """Run every stage that is not done yet, score the agent, and return what to write."""
-    agent = train(config, dataset, workdir, quiet, force)
-    start = time.monotonic()
+    return score(train(config, dataset, workdir, quiet, force), dataset, command, quiet)
+
+
+def score(
+    agent: Any, dataset: Dataset, command: list[str], quiet: bool = False
+) -> tuple[Scores | None, dict[str, Any]]:
+    """Score the agent of a finished run, and return what to write."""
+    config, workdir, start = agent.config, agent.workdir, time.monotonic()
     section, scores = config.evaluate, None
     if agent.domain is not None:
         scores = evaluate(agent, episodes=section.episodes, seed=section.seed, progress=not quiet)

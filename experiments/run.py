@@ -8,7 +8,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from experiments import cli, results
-from zsrl_jax import lock, signals
+from zsrl_jax import hosts, lock, signals, train
 from zsrl_jax.errors import ConfigError, DivergedError
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
@@ -18,6 +18,11 @@ CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
 )
 WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
+EARLY = flags.FlagValues()  # read before a config asks JAX for its devices
+flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0, of several", flag_values=EARLY)
+flags.DEFINE_integer("num_processes", None, "how many run this command", flag_values=EARLY)
+flags.DEFINE_integer("process_id", None, "which of them this one is, from 0", flag_values=EARLY)
+flags.FLAGS.append_flag_values(EARLY)
 FORCE = flags.DEFINE_bool("force", False, "go on in a run folder of other settings")
 
 
@@ -44,6 +49,12 @@ def announce(config) -> None:
     print(f"scale: {reason}; for {other} scale: {at_scale(config, other)}")
 
 
+def join() -> None:
+    """Meet the other processes of the run, if flags or SLURM say that there are any."""
+    EARLY(sys.argv, known_only=True)
+    hosts.join(EARLY.coordinator, EARLY.num_processes, EARLY.process_id)
+
+
 def main(argv) -> None:
     """Run every stage that is not done yet, then print and write the scores."""
     cli.refuse_arguments(argv)
@@ -52,20 +63,29 @@ def main(argv) -> None:
     check(config)
     workdir = Path(WORKDIR.value or Path("runs") / cell_name(config))
     start = time.monotonic()
-    dataset = open_data(config)
+    dataset = hosts.in_turn(lambda: open_data(config, quiet=not hosts.is_first()))
     data_seconds = time.monotonic() - start
     print(f"data: {dataset}")
     command = ["python", "-m", "experiments.run", *sys.argv[1:]]
-    with signals.caught(), lock.held(workdir):
-        scores, found = results.complete(config, dataset, workdir, command, force=FORCE.value)
+
+    def conclude() -> None:
+        scores, found = results.score(agent, dataset, command)
         found["seconds"] = {"data": data_seconds, **found["seconds"]}
-        file = results.write(workdir, found)
+        tell(scores, found, results.write(workdir, found))
+
+    with signals.caught(), hosts.leading(lock.held(workdir)):
+        agent = train(config, dataset, workdir, force=FORCE.value)
+        hosts.first(conclude)
+
+
+def tell(scores, found, file: Path) -> None:
+    """Print the scores and where they are; the exit code says if a seed failed."""
     unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
-    print(f"\n{scores or unscored}\nscale {config.scale}, data {dataset.source}")
+    print(f"\n{scores or unscored}\nscale {found['scale']}, data {found['data']['source']}")
     print(f"results: {file}   ({sum(found['seconds'].values()):.0f} s)")
     if found["failed"]:
         raise DivergedError(results.tell_failed(found) + "; the others finished")
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    cli.run(main, join)

@@ -40,6 +40,11 @@ def counter_dataset(lengths, obs_dim=3, action_dim=2) -> Dataset:
 @pytest.fixture
 def noise_dataset() -> Dataset:
     """Three episodes of noise with 20 steps each."""
+    return draw_noise()
+
+
+def draw_noise() -> Dataset:
+    """Draw the same three episodes of noise every time."""
     draw = np.random.default_rng(0)
     return Dataset(
         draw.normal(size=(3, 21, 4)).astype(np.float32),

@@ -69,8 +69,8 @@ def test_the_work_is_divided():
         assert flops(mesh_of(*shape)) < whole / np.prod(shape) * 1.25, shape
 
 
-def small(**devices):
-    config = get_cell("other", "lra_p", "btd", "smoke")
+def small(encoder="lra_p", sampler="btd", **devices):
+    config = get_cell("other", encoder, sampler, "smoke")
     config.update({"seeds": 2, "encoder": {"updates": 20}, "policy": {"updates": 20},
                    "log_every": 10, "tasks": {"num_subtrajectories": 50}})  # fmt: skip
     config.devices.update(devices)

@@ -7,9 +7,9 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "zsrl_jax"
 ORDER = [
-    "errors", "types", "scale", "programs", "precision", "signals", "lock", "disk", "hush", "envs",
-    "data", "networks", "learner", "encoders", "gmm", "tasks", "td3", "mesh", "loop", "feed",
-    "divergence", "infer",
+    "errors", "types", "scale", "programs", "precision", "signals", "hosts", "lock", "disk",
+    "hush", "envs", "data", "networks", "learner", "encoders", "gmm", "tasks", "td3", "mesh",
+    "loop", "feed", "divergence", "infer",
     "settings", "checkpoint", "saves", "explore", "collection", "card", "source", "metrics",
     "facts", "takeover", "stage", "encoding", "resume", "agent", "oracle", "finished",
     "evaluation", "pipeline", "statistics", "geometry", "probe",

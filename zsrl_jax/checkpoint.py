@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import orbax.checkpoint as ocp
 
 from zsrl_jax.disk import sync
@@ -46,8 +48,8 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
 
 
 def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
-    with one_voice(), ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(part / "tree", tree)
+    with one_voice(), _checkpointer() as checkpointer:
+        checkpointer.save(part / "tree", jax.device_get(tree))  # says nothing of devices
     for file in _files(part):
         sync(file)
     write_manifest(part, meta, checksums(part))
@@ -136,15 +138,30 @@ def restore(folder: str | os.PathLike, like: Any) -> Any:
     verify(folder)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
     try:
-        with ocp.StandardCheckpointer() as checkpointer:
+        with _checkpointer() as checkpointer:
             stored = checkpointer.metadata(folder / "tree").item_metadata.tree
             if misfits := _misfits(stored, shapes):
                 raise ValueError(f"{misfits[0]} ({len(misfits)} arrays differ)")
-            return checkpointer.restore(folder / "tree", shapes)
+            return jax.tree.map(_on_device, checkpointer.restore(folder / "tree", shapes))
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise DataError(
             f"checkpoint '{folder}' does not fit this config: {_cause(error)}"
         ) from error
+
+
+def _checkpointer() -> ocp.StandardCheckpointer:
+    """Return a checkpointer that waits for no other process."""
+    me = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process_{me}"
+    )
+    return ocp.StandardCheckpointer(multiprocessing_options=alone)
+
+
+def _on_device(leaf: Any) -> Any:
+    """Return an array on the device, or as it is where JAX has no such numbers (float64)."""
+    same = jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
+    return jnp.asarray(leaf) if same and isinstance(leaf, np.ndarray) else leaf
 
 
 def _misfits(stored: Any, asked: Any) -> list[str]:

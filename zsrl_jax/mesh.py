@@ -110,7 +110,12 @@ def place(tree: Any, axes: Any, mesh: Mesh | None) -> Any:
 def _put(leaf: Any, sharding: NamedSharding) -> Any:
     if getattr(leaf, "sharding", None) == sharding:
         return leaf
-    return jax.device_put(leaf, sharding)
+    if sharding.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding))
+    value = np.asarray(leaf)  # every process has all of it, and hands over its devices' part
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
 
 def local(tree: Any, mesh: Mesh | None) -> Any:

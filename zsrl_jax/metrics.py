@@ -26,8 +26,9 @@ FILE = "metrics.jsonl"
 class Log:
     """Append metrics to `metrics.jsonl` and TensorBoard; values are lists over seeds."""
 
-    def __init__(self, workdir: Path):
+    def __init__(self, workdir: Path, silent: bool = False):
         self._path, self._folder = workdir / FILE, workdir / "tensorboard"
+        self._silent = silent  # another process writes it
         self._file: Any = None
         self._board: Any = None
         self._kept = 0  # bytes of an earlier run that the state of this one stands behind
@@ -39,6 +40,8 @@ class Log:
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
         """Write one line: the step and every metric by seed."""
+        if self._silent:
+            return
         line: dict[str, Any] = {"step": step, "seconds": round(time.monotonic() - self._start, 3)}
         line |= {name: _by_seed(value) for name, value in metrics.items()}
         try:

@@ -19,6 +19,7 @@ from zsrl_jax import (
     checkpoint,
     feed,
     finished,
+    hosts,
     lock,
     mesh,
     metrics,
@@ -64,12 +65,13 @@ def train(
     A run folder of other settings is refused; `force` goes on from its saves all the same.
     """
     check(config)
-    dataset = open_data(config, quiet) if dataset is None else dataset
+    quiet = quiet or not hosts.is_first()
+    dataset = hosts.in_turn(lambda: open_data(config, quiet)) if dataset is None else dataset
     workdir = Path(workdir or Path("runs") / cell_name(config))
     kind = _train_oracle if "oracle" in config else _train_own if is_own(config) else _train
     with running(config, dataset, workdir, quiet, force) as run:
         agent = kind(run, dataset)
-        finished.save(agent, workdir)
+        hosts.first(lambda: finished.save(agent, workdir))
         return agent
 
 
@@ -90,16 +92,19 @@ def running(
     keys, devices = seed_keys(config.seed, config.seeds), mesh.make(config)
     if not quiet and jax.device_count() > 1:
         print(mesh.describe(devices))
-    log = metrics.Log(workdir)
-    run = Run(config, workdir, log, keys, {}, dataset.fingerprint(), quiet, {}, devices)
-    with signals.caught(), lock.held(workdir):
-        resume.check(run, force)
+    log, mark = metrics.Log(workdir, silent=not hosts.is_first()), dataset.fingerprint()
+    if hosts.first(lambda: mark) != mark:
+        raise DataError("this process reads other data than the first: all must see the same files")
+    run = Run(config, workdir, log, keys, {}, mark, quiet, {}, devices)
+    with signals.caught(), hosts.leading(lock.held(workdir)):
+        hosts.first(lambda: resume.check(run, force))
         try:
             yield run
             run.take_over()
         finally:
             run.log.close()
-        checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
+        if hosts.is_first():
+            checkpoint.write_text(workdir / "seconds.json", json.dumps(run.seconds))
 
 
 def _train(run: Run, dataset: Dataset) -> Agent:
@@ -178,7 +183,8 @@ def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, An
 
     fit = run.over_seeds(one, (0, 0, DATA_AXES))
     args = stage_keys(run.keys, 11), stage_keys(run.keys, 12), data
-    work = Work(run, "tasks", jax.eval_shape(fit, *args), unit="fit")
+    like = jax.eval_shape(over_seeds(one, (0, 0, DATA_AXES)), *args)
+    work = Work(run, "tasks", like, unit="fit")
     with metrics.progress("tasks", 1, work.done, run.quiet, unit="fit") as bar:
         if not work.done:
             run.forget_after("tasks")
@@ -189,7 +195,7 @@ def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, An
                 run.log.write(0, _fit_quality(*run.local(work.state)))
             work.save()
             bar.update()
-    signals.check()
+    hosts.check()
     run.seconds["tasks"] = work.seconds()
     return work.state
 
@@ -212,14 +218,16 @@ def _evaluator(run: Run, finish):
 
     def score(state, done):
         if done % section.every == 0:
-            scores = evaluate(
-                finish(state), episodes=section.episodes, seed=section.seed, progress=False
-            )
-            values = {
-                f"evaluate/{task}": scores.returns[:, i].mean(axis=-1)
-                for i, task in enumerate(scores.tasks)
-            }
-            values["evaluate/mean"] = scores.returns.mean(axis=(1, 2))
-            run.log.write(done, values)
+            agent = finish(state)
+            hosts.first(lambda: tell(agent, done))
+
+    def tell(agent, done):
+        scores = evaluate(agent, episodes=section.episodes, seed=section.seed, progress=False)
+        values = {
+            f"evaluate/{task}": scores.returns[:, i].mean(axis=-1)
+            for i, task in enumerate(scores.tasks)
+        }
+        values["evaluate/mean"] = scores.returns.mean(axis=(1, 2))
+        run.log.write(done, values)
 
     return score

@@ -42,10 +42,15 @@ def leave_at_once() -> None:
         signal.signal(number, _leave)
 
 
+def noted() -> int:
+    """Return the first signal that has come, or 0."""
+    return _noted[0] if _noted else 0
+
+
 def check() -> None:
     """Raise Stopped if a signal has come."""
-    if _noted:
-        raise Stopped(signal.Signals(_noted[0]).name)
+    if number := noted():
+        raise Stopped(signal.Signals(number).name)
 
 
 def _leave(number: int, _frame: object) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from zsrl_jax import checkpoint, feed, mesh, metrics, precision, saves, signals, takeover
+from zsrl_jax import checkpoint, feed, hosts, mesh, metrics, precision, saves, signals, takeover
 from zsrl_jax.divergence import Failure, guard, locate
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DivergedError
@@ -81,7 +81,8 @@ class Run(NamedTuple):
             told = f"{quantity} of task {place % lanes}" if lanes > 1 else quantity
             failure = Failure(self.config.seed + place // lanes, stage, step, told, kept)
             self.failed[place] = failure
-            print(f"\n{failure}", file=sys.stderr)
+            if hosts.is_first():
+                print(f"\n{failure}", file=sys.stderr)
 
     def all_failed(self) -> bool:
         """Tell whether no seed is left."""
@@ -89,12 +90,16 @@ class Run(NamedTuple):
 
     def take_over(self) -> None:
         """Mark saves of other facts as this run's, by force: once all that it keeps were read."""
+        if not hosts.is_first():
+            return
         for stage in STAGES[1:]:
             if stage in self.config:
                 takeover.accept(*self.asked(stage))
 
     def forget_after(self, stage: str) -> None:
         """Delete what an earlier run built on a stage that now has work to do."""
+        if not hosts.is_first():
+            return
         for name in (*STAGES[STAGES.index(stage) + 1 :], "agent", "results.json"):
             checkpoint.discard(self.workdir / name)
 
@@ -106,9 +111,7 @@ class Work:
         self.run, self.stage, self.state, self.start = run, stage, like, time.monotonic()
         self.done, self.saved, self.found, self.spent, self.pending = 0, 0, 0, 0.0, False
         self.good: list[int] = []
-        save = saves.newest(run.workdir / stage)
-        for line in save.passed:
-            print(f"{stage}: {line}; it is passed over", file=sys.stderr)
+        save = saves.Save(*hosts.first(self._find))
         if save.folder is None:
             return
         self.state = checkpoint.restore(save.folder, like)
@@ -120,8 +123,20 @@ class Work:
         if not run.quiet:
             print(f"{stage}: goes on from {unit} {save.step} ('{save.folder}')")
 
+    def _find(self) -> list[Any]:
+        """Return the newest good save as JSON has it; tell of those that are not good."""
+        save = saves.newest(self.run.workdir / self.stage)
+        for line in save.passed:
+            print(f"{self.stage}: {line}; it is passed over", file=sys.stderr)
+        return [None if save.folder is None else str(save.folder), *save[1:]]
+
     def save(self) -> None:
         """Save the state, with all that a run needs to go on from it."""
+        state = self.run.local(self.state)
+        hosts.first(lambda: self._write(state))
+        self.saved = self.done
+
+    def _write(self, state: Any) -> None:
         self.run.take_over()
         folder = self.run.workdir / self.stage
         meta = {
@@ -132,9 +147,7 @@ class Work:
             "pending": self.pending,
             "forced": saves.newest(folder, whole=False).meta.get("forced", []),
         }
-        state = self.run.local(self.state)
         self.good = saves.write(folder, self.done, state, meta, self.good)
-        self.saved = self.done
 
     def seconds(self) -> float:
         """Return the time spent on this stage, by earlier runs too."""
@@ -163,7 +176,7 @@ def learn(
         """Do what belongs to a chunk; a signal leaves it to the run that goes on from here."""
         work.pending = on_chunk is not None
         try:
-            signals.check()
+            hosts.check()
             if on_chunk is not None:
                 on_chunk(work.state, work.done)
         except signals.Stopped:

@@ -1,0 +1,212 @@
+"""Two processes over loopback train one run: by seeds, by rows, killed, and stopped."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import chex
+import pytest
+from conftest import ROOT, command
+from mesh_cases import small
+
+from zsrl_jax import hosts, load, metrics, saves, train
+from zsrl_jax.errors import ConfigError
+
+FIELDS = {
+    "seeds": 2, "log_every": 5, "checkpoint_every": 10, "encoder.updates": 20, "encoder.dim": 4,
+    "policy.updates": 20, "tasks.num_subtrajectories": 60, "data.episodes": 2,
+    "evaluate.episodes": 1,
+}  # fmt: skip
+
+
+def arguments(folder, name, **fields):
+    found = {**FIELDS, "data.cache": folder / "data", **fields}
+    return ["--config=configs/cell.py:cheetah,lra_p,btd,smoke", f"--workdir={folder / name}",
+            *(f"--config.{field}={value}" for field, value in found.items())]  # fmt: skip
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def start(args, num=2):
+    """Start the command in several processes that meet at a free port."""
+    at = [f"--coordinator=127.0.0.1:{free_port()}", f"--num_processes={num}"]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "experiments.run", *args, *at, f"--process_id={i}"],
+            cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for i in range(num)
+    ]  # fmt: skip
+
+
+def ended(processes):
+    """Wait for all; return their codes, and what they printed."""
+    told = [process.communicate(timeout=500) for process in processes]
+    return [process.returncode for process in processes], told
+
+
+def params(folder):
+    return load(folder).params._asdict()
+
+
+def lines(folder):
+    return [{k: v for k, v in x.items() if k != "seconds"} for x in metrics.read(folder)]
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    """A folder with data, and a run of one process."""
+    folder = tmp_path_factory.mktemp("hosts")
+    done = command(*arguments(folder, "one"))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+SCRIPT = """
+import sys
+from conftest import draw_noise
+from mesh_cases import small
+from zsrl_jax import hosts, train
+hosts.join(sys.argv[1], 2, int(sys.argv[2]))
+train(small("aenc", "uniform"), draw_noise(), sys.argv[3], quiet=True)
+"""
+
+
+def test_two_processes_train_what_one_does(noise_dataset, tmp_path):
+    at = f"127.0.0.1:{free_port()}"
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    call = [sys.executable, "-c", SCRIPT, at]
+    processes = [
+        subprocess.Popen([*call, str(i), str(tmp_path / "two")], env=env, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for i in range(2)
+    ]  # fmt: skip
+    train(small("aenc", "uniform"), noise_dataset, tmp_path / "one", quiet=True)
+    codes, told = ended(processes)
+    assert codes == [0, 0], told
+    chex.assert_trees_all_equal(params(tmp_path / "one"), params(tmp_path / "two"))
+    assert lines(tmp_path / "one") == lines(tmp_path / "two")  # written once
+
+
+@pytest.mark.faults
+def test_seeds_over_two_processes_are_bit_equal(ground):
+    codes, told = ended(start(arguments(ground, "seeds")))
+    assert codes == [0, 0], told
+    chex.assert_trees_all_equal(params(ground / "one"), params(ground / "seeds"))
+    assert lines(ground / "one") == lines(ground / "seeds")  # written once
+    assert "devices: seed 2 x data 1" in told[0][0] and "results:" in told[0][0]
+    assert "results:" not in told[1][0] and "encoder" not in told[1][0] + told[1][1]
+
+
+@pytest.mark.faults
+def test_rows_over_two_processes_agree_to_float_error(ground):
+    args = arguments(ground, "rows", **{"devices.data": 2, "devices.seed": 1})
+    codes, told = ended(start(args))
+    assert codes == [0, 0], told
+    one, other = (params(ground / name) for name in ("one", "rows"))
+    for part in ("encoder", "actor"):
+        chex.assert_trees_all_close(one[part], other[part], rtol=1e-3, atol=1e-5)
+    assert "devices: seed 1 x data 2" in told[0][0]
+
+
+def wait_for_save(folder, processes):
+    while saves.newest(folder / "policy", whole=False).folder is None:
+        assert all(process.poll() is None for process in processes), ended(processes)
+        time.sleep(0.05)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_is_killed_and_the_run_goes_on(ground, which):
+    args = arguments(ground, f"killed_{which}", **{"policy.updates": 2000})
+    straight = arguments(ground, "long", **{"policy.updates": 2000})
+    assert command(*straight).returncode == 0
+    processes = start(args)
+    wait_for_save(ground / f"killed_{which}", processes)
+    processes[which].kill()
+    begun = time.monotonic()
+    codes, told = ended(processes)
+    assert codes[which] == -signal.SIGKILL and codes[1 - which] in (75, -signal.SIGABRT), told
+    assert time.monotonic() - begun < 3 * hosts.HEARTBEAT  # it does not wait for ever
+    codes, told = ended(start(args))
+    assert codes == [0, 0] and "policy: goes on from update" in told[0][0], told
+    chex.assert_trees_all_equal(params(ground / "long"), params(ground / f"killed_{which}"))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_signal_to_one_stops_all_after_the_same_chunk(ground, which):
+    name = f"stopped_{which}"
+    args = arguments(ground, name, **{"policy.updates": 2000})
+    processes = start(args)
+    wait_for_save(ground / name, processes)
+    processes[which].send_signal(signal.SIGTERM)
+    codes, told = ended(processes)
+    assert codes == [75, 75], told
+    assert "stopped by SIGTERM" in told[0][1] and "stopped by" not in told[1][1]
+    save = saves.newest(ground / name / "policy")
+    assert save.step == lines(ground / name)[-1]["step"]
+    step = save.step + 10
+    again = arguments(ground, name, **{"policy.updates": step})
+    assert command(*again).returncode == 0  # by one process alone
+    assert (
+        command(*arguments(ground, f"{name}_straight", **{"policy.updates": step})).returncode == 0
+    )
+    chex.assert_trees_all_equal(params(ground / f"{name}_straight"), params(ground / name))
+
+
+@pytest.mark.faults
+def test_what_the_first_refuses_all_refuse(ground):
+    args = arguments(ground, "one", **{"policy.behaviour": 0.5})
+    codes, told = ended(start(args))
+    assert codes == [2, 2], told
+    assert "policy.behaviour was" in told[0][1] and "error" not in told[1][1]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("127.0.0.1:1", 2, None), "need all of"),
+        (("127.0.0.1:1", 2, 2), "ids from 0 below"),
+        (("127.0.0.1", 2, 1), "expected HOST:PORT"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused(given, told):
+    with pytest.raises(ConfigError, match=told):
+        hosts.join(*given)
+
+
+@pytest.mark.parametrize("tasks", [{}, {"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"},
+                                   {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}])  # fmt: skip
+def test_a_single_task_of_slurm_is_alone(tasks, monkeypatch):
+    """Also in a batch script, which sees the number of tasks that srun would start."""
+    for name in ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_NTASKS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in tasks.items():
+        monkeypatch.setenv(name, value)
+    hosts.join(None, None, None)
+    assert not hosts.several() and hosts.is_first()
+
+
+def test_one_process_does_the_obvious():
+    entered = []
+
+    class Context:
+        def __enter__(self):
+            entered.append("in")
+
+        def __exit__(self, *_):
+            entered.append("out")
+
+    with hosts.leading(Context()):
+        assert hosts.first(lambda: 3) == hosts.in_turn(lambda: 3) == 3
+    assert entered == ["in", "out"]
+    hosts.check()
