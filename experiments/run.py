@@ -51,7 +51,10 @@ def announce(config) -> None:
 
 def join() -> None:
     """Meet the other processes of the run, if flags or SLURM say that there are any."""
-    EARLY(sys.argv, known_only=True)
+    try:
+        EARLY(sys.argv, known_only=True)
+    except flags.Error as error:
+        raise ConfigError(str(error)) from error
     hosts.join(EARLY.coordinator, EARLY.num_processes, EARLY.process_id)
 
 

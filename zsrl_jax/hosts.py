@@ -61,8 +61,8 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             shutdown_timeout_seconds=HEARTBEAT,
         )
     except (RuntimeError, ValueError) as error:
-        told = str(error).splitlines()[0]
-        raise errors.ConfigError(f"the processes did not meet at {coordinator}: {told}") from error
+        place, told = coordinator or "the first task's node", str(error).splitlines()[0]
+        raise errors.ConfigError(f"the processes did not meet at {place}: {told}") from error
     multihost_utils.process_allgather(np.asarray(0))  # connects them while all are here
     if not is_first():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
