@@ -24,6 +24,8 @@ def get_config(arg: str = "") -> ConfigDict:
             "[,scale], such as :walker,run or :walker,all,smoke"
         )
     domain, *asked = parts
+    if early := [name for name in asked if name in (*SCALES, "auto")]:
+        raise ConfigError(f"configs/oracle.py:{arg}: the scale ({early[0]}) comes last")
     if domain not in DOMAINS:
         raise TaskError(unknown("domain", domain, DOMAINS))
     config = get_cell(domain, "fb", "uniform", scale)

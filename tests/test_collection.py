@@ -4,11 +4,14 @@ import os
 import signal
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from zsrl_jax import collection, explore, saves, signals
+from zsrl_jax import collection, explore, networks, saves, signals
+from zsrl_jax.data import fit_normalizer, to_device
+from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
 from zsrl_jax.envs.domain import often_standing
 from zsrl_jax.errors import ConfigError, DataError, TaskError
@@ -143,3 +146,31 @@ def test_a_share_out_of_range_is_told(tmp_path):
     with pytest.raises(ConfigError, match="standing of the explorer is 1.5: expected 0 to 1"):
         collection.collect("quadruped", 1, out=tmp_path / "new", config=recipe)
     assert not (tmp_path / "new").exists()
+
+
+def test_no_task_reward_is_ever_computed(tmp_path, monkeypatch):
+    def never(physics):
+        raise AssertionError("a task's reward was asked for")
+
+    domain = DOMAINS["cheetah"]
+    blind = domain._replace(tasks=dict.fromkeys(domain.tasks, never))
+    monkeypatch.setitem(DOMAINS, "cheetah", blind)
+    collection.collect("cheetah", 2, seed=3, out=tmp_path, config=RECIPE, progress=False)
+
+
+def test_novelty_is_the_prediction_error_by_its_deviation(whole):
+    explorer = explore.make(RECIPE, whole.spec)
+    state, key = explorer.init(jax.random.key(0)), jax.random.key(1)
+    store = to_device(whole, fit_normalizer(whole, "none"))
+    batch = draw_transitions(jax.random.split(key)[0], store, RECIPE.batch)
+    _, metrics = explorer.update(state, key, store)
+    reached = np.asarray(batch.next_obs)
+    scaled = np.clip((reached - reached.mean(0)) / (reached.std(0) + 1e-6), -5, 5)
+    rnd = networks.mlp((17,), (RECIPE.rnd_width,) * 2, RECIPE.rnd_dim)
+    guess, aim = (
+        np.asarray(rnd.apply(state.learner.params[name], scaled))
+        for name in ("predictor", "random")
+    )
+    error = ((guess - aim) ** 2).mean(axis=1)
+    assert metrics["explore/error"] == pytest.approx(error.mean(), rel=1e-3)
+    assert metrics["explore/reward"] == pytest.approx((error / error.std()).mean(), rel=1e-2)

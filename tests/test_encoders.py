@@ -1,5 +1,6 @@
 """Encoder losses against independent numpy values; what is stopped stays stopped."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,8 +84,13 @@ def test_fb_q_loss_by_hand():
         (lambda *a: fb.fb_loss(*a, jnp.ones(4))[0], [(2, 4, 3), (4, 3)] * 2, 2),
         (lambda *a: lra_sr.lra_sr_loss(*a, jnp.ones(4))[0], [(4, 3)] * 4, 2),
         (byol.byol_loss, [(4, 3)] * 2, 1),
+        (
+            lambda *a: fb.q_loss(*a, jnp.eye(4, 3), jnp.ones((4, 3)), jnp.ones(4)),
+            [(2, 4, 3)] * 2,
+            1,
+        ),
     ],
-    ids=["fb", "lra_sr", "byol"],
+    ids=["fb", "lra_sr", "byol", "fb's q"],
 )
 def test_no_gradient_reaches_what_stands_still(loss, shapes, moved):
     draw = np.random.default_rng(1)
@@ -136,6 +142,42 @@ def fb_parts(dataset, **fields):
     params = fb.make(config, dataset.spec).init(jax.random.key(0)).params
     store = to_device(dataset, fit_normalizer(dataset, "none"))
     return config, nets, params, draw_transitions(jax.random.key(1), store, 6)
+
+
+def test_fb_bootstraps_by_its_discount_and_that_of_the_data(noise_dataset):
+    config, nets, params, batch = fb_parts(noise_dataset, noise=0.0)
+    batch = batch._replace(discount=jnp.array([1.0, 0, 1, 0.5, 1, 1]))
+    z = jax.random.normal(jax.random.key(2), (6, 4))
+    target = {"measure": jax.tree.map(lambda x: x + 0.1, params["measure"])}
+    step = fb.make_measure_step(config, nets)
+    _, metrics = step(params["measure"], params, target, (batch, z), jax.random.key(3))
+    action = nets.actor.apply(params["actor"], batch.next_obs, z)
+    bar = target["measure"]
+    ahead = np.asarray(nets.forward.apply(bar["forward"], batch.next_obs, action, z))
+    reached = np.asarray(nets.backward.apply(bar["backward"], batch.next_obs))
+    now = nets.forward.apply(params["measure"]["forward"], batch.obs, batch.action, z)
+    phi = nets.backward.apply(params["measure"]["backward"], batch.next_obs)
+    found = np.asarray(now) @ np.asarray(phi).T
+    expected = -sum(found[k, i, i] / 6 for k in range(2) for i in range(6))
+    for i in range(6):
+        for j in set(range(6)) - {i}:
+            least = min(ahead[k, i] @ reached[j] for k in range(2))
+            y = config.discount * float(batch.discount[i]) * least
+            expected += sum((found[k, i, j] - y) ** 2 for k in range(2)) / 60
+    assert metrics["encoder/objective"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_fb_q_loss_moves_f_alone(noise_dataset):
+    def slopes(weight):
+        config, nets, params, batch = fb_parts(noise_dataset, q_weight=weight)
+        z, key = jax.random.normal(jax.random.key(2), (6, 4)), jax.random.key(3)
+        step = jax.grad(fb.make_measure_step(config, nets), has_aux=True)
+        return step(params["measure"], params, params, (batch, z), key)[0]
+
+    without, with_it = slopes(0.0), slopes(1.0)
+    chex.assert_trees_all_close(without["backward"], with_it["backward"], rtol=1e-5, atol=1e-7)
+    pairs = zip(*(jax.tree.leaves(s["forward"]) for s in (without, with_it)), strict=True)
+    assert any(float(jnp.abs(a - b).max()) > 1e-3 for a, b in pairs)
 
 
 def test_fb_actor_climbs_the_smaller_of_both_values(noise_dataset):

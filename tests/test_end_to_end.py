@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +141,21 @@ def test_a_prompt_is_answered_by_the_nearest_tasks_of_the_data_where_asked(smoke
     np.testing.assert_array_equal(
         agent.infer(demonstration=shown), other.infer(demonstration=shown)
     )
+
+
+def test_a_reward_that_the_features_hardly_express_is_answered_with_a_warning(smoke):
+    agent = zsrl_jax.load(smoke[0] / "run")
+    states = np.asarray(agent.params.prompt_obs)
+    noise = np.random.default_rng(0).normal(size=len(states))
+    with pytest.warns(UserWarning, match="hardly express this reward: R"):
+        agent.infer(reward=(states, noise))
+    with pytest.warns(UserWarning, match="no R"):  # a constant one, of which nothing is left
+        agent.infer(reward=(states, np.zeros(len(states))))
+    inside = agent.features(states)[0] @ np.arange(1.0, agent.z_dim + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert agent.prompt(reward=(states, inside)).r2[0] > 0.9
+        agent.infer(goal=states[0])
 
 
 def test_the_readme_s_lines_run_as_shown(smoke, monkeypatch, capsys):

@@ -151,6 +151,7 @@ def test_bad_configs_are_named():
         ("", "names no domain"),
         ("other", "unknown domain 'other'"),
         ("walker,rum", "did you mean 'run'"),
+        ("walker,run,laptop,walk", r"the scale \(laptop\) comes last"),
     ):
         with pytest.raises((ConfigError, TaskError), match=told):
             recipes.get_config(argument)

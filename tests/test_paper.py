@@ -36,9 +36,9 @@ def test_paper_scale_has_the_cells_of_the_paper(tmp_path):
     place = Place(tmp_path, "paper")
     count = {name: len(cells_of(name, place)) for name in STUDIES}
     assert count["main"] == count["spread"] == 3 * 7 * 2 + 3  # an oracle a domain, of all its tasks
-    assert count["dimension"] == 3 * 7 * 2 * 6 and count["alpha"] == 3 * 7 * 5
-    assert count["samplers"] == 3 * 6 * 2 and count["dilution"] == 3 * 7 * 6
-    assert count["components"] == 3 * 7 * 6 and count["subtrajectories"] == 3 * 6
+    assert count["dimension"] == 3 * 7 * 2 * 6 + 3 and count["alpha"] == 3 * 7 * 5 + 3
+    assert count["samplers"] == 3 * 6 * 2 + 3 and count["dilution"] == 3 * 7 * 6
+    assert count["components"] == 3 * 7 * 6 + 3 and count["subtrajectories"] == 3 * 6 + 3
     assert all(cell.seeds == 5 for name in STUDIES for cell in cells_of(name, place))
 
 
@@ -56,7 +56,7 @@ def test_encoders_are_trained_once_for_all_samplers_alphas_and_components(tmp_pa
 def test_the_same_cell_of_two_studies_is_one_run(tmp_path):
     place = Place(tmp_path, "paper")
     main, components = cells_of("main", place), cells_of("components", place)
-    shared = set(main) & set(components)  # K = 20 is the default
+    shared = set(main) & set(components)  # K = 20 is the default, and the oracle
     assert {(c.domain, c.encoder) for c in shared} == {(c.domain, c.encoder) for c in components}
     other = next(c for c in components if c not in shared)
     assert "num_components" in other.name and other.fields[0][0] == "tasks.num_components"

@@ -212,3 +212,32 @@ def test_metrics_are_named_by_their_stage(noise_dataset):
     assert set(explore.SHOWN) - {"explore/error"} <= set(
         steps[0](params["critic"], params, params, batch, key)[1]
     )
+
+
+def test_the_critic_bootstraps_from_its_target_at_the_online_actors_noisy_action(noise_dataset):
+    config = tiny(noise=0.5, noise_clip=0.1)
+    nets = td3.Nets(networks.actor(4, 3, 2, 8), networks.twin(4, 2, 3, 3, 8), "successor")
+    keys = jax.random.split(jax.random.key(0), 6)
+    params, target = (
+        {"actor": nets.actor.init(a), "critic": nets.critic.init(b)}
+        for a, b in (keys[:2], keys[2:4])
+    )
+    store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
+    rows = draw_transitions(keys[4], store, 6)
+    rows = rows._replace(discount=jnp.array([1.0, 1, 0, 1, 0.5, 1]))
+    z, reward = jax.random.normal(keys[5], (6, 3)), jnp.arange(6.0)
+    key = jax.random.key(9)
+    loss, _ = td3.make_critic_step(nets, config)(
+        params["critic"], params, target, td3.PolicyBatch(rows, z, reward), key
+    )
+    noise = np.clip(0.5 * np.asarray(jax.random.normal(jax.random.clone(key), (6, 2))), -0.1, 0.1)
+    action = np.asarray(nets.actor.apply(params["actor"], rows.next_obs, z)) + noise
+    action = np.clip(action, -1, 1)
+    ahead = np.asarray(nets.critic.apply(target["critic"], rows.next_obs, action, z))
+    now = np.asarray(nets.critic.apply(params["critic"], rows.obs, rows.action, z))
+    expected = 0.0
+    for i in range(6):
+        least = min(ahead[k, i] @ np.asarray(z)[i] for k in range(2))
+        y = i + config.discount * float(rows.discount[i]) * least
+        expected += sum((now[k, i] @ np.asarray(z)[i] - y) ** 2 for k in range(2)) / 6
+    assert loss == pytest.approx(expected, rel=1e-4)

@@ -155,10 +155,10 @@ class Agent:
                 means = [infer.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)]
                 z = np.stack([infer.on_sphere(mean, self.radius) for mean in means])
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
-        if (r2 < WEAK_R2).any():
+        if reward is not None and not (r2 >= WEAK_R2).all():
+            told = f"R^2 {r2.min():.2f} on held-out states" if (r2 < WEAK_R2).any() else "no R^2"
             warnings.warn(
-                f"the features can hardly express this reward: R^2 {r2.min():.2f} on held-out "
-                "states; expect a weak policy",
+                f"the features can hardly express this reward: {told}; expect a weak policy",
                 stacklevel=3,
             )
         return Prompt(z, r2, ridge, cosine)

@@ -35,7 +35,7 @@ class Study(NamedTuple):
     values: dict[str, tuple] = {}  # of that field, by scale
     variants: tuple[dict[str, Any], ...] = ({},)  # fields set for a second copy of all cells
     sizes: dict[str, dict[str, Any]] = {}  # by scale, what differs from SIZES or from `samplers`
-    oracle: bool = False  # TD3 on each task's true reward besides
+    oracle: bool = False  # TD3 on each task's true reward besides: the line of reference
     options: dict[str, dict[str, Any]] = {}  # by scale, for a kind that is no run
 
 
@@ -62,6 +62,7 @@ STUDIES = {
             "smoke": (4, 8),
         },
         sizes={"laptop": {"encoders": ("lra_p", "fb"), "domains": ("cheetah",)}},
+        oracle=True,
     ),
     "alpha": Study(
         "Score against the share alpha of uniform tasks among BTD tasks",
@@ -73,6 +74,7 @@ STUDIES = {
             "smoke": (0.0, 0.5, 1.0),
         },
         sizes={"laptop": {"encoders": ("lra_p", "fb"), "domains": ("cheetah",)}},
+        oracle=True,
     ),
     "samplers": Study(
         "Task samplers on FB features, with and without a centred reward",
@@ -83,6 +85,7 @@ STUDIES = {
             "laptop": {"encoders": ("fb",), "domains": ("cheetah",)},
             "smoke": {"samplers": ("uniform", "subtraj", "btd")},
         },
+        oracle=True,
     ),
     "dilution": Study(
         "Signal dilution: variance of returns over behaviours against d",
@@ -110,6 +113,7 @@ STUDIES = {
             "smoke": (2, 4),
         },
         sizes={"laptop": {"encoders": ("fb",), "domains": ("cheetah",)}},
+        oracle=True,
     ),
     "subtrajectories": Study(
         "Score against the number N_tau of sub-trajectories",
@@ -123,6 +127,7 @@ STUDIES = {
             "paper": {"encoders": ("fb",)},
             "laptop": {"encoders": ("fb",), "domains": ("cheetah",)},
         },
+        oracle=True,
     ),
     "task_space": Study(
         "Where tasks lie: of the data, from BTD, uniform, and the test tasks",

@@ -32,12 +32,12 @@ def bars(study: Loaded) -> Chart:
                 x = i + (j - (len(samplers) - 1) / 2) * 0.8 / len(samplers)
                 rows = study.pick(domain=domain, encoder=encoder, sampler=sampler)
                 _bar(axis, x, 0.8 / len(samplers), rows[0] if rows else None, sampler)
-        _lines(axis, study, domain)
+        reference_lines(axis, study, domain)
         axis.set_xticks(range(len(encoders)), encoders, rotation=35, ha="right", fontsize=8)
         axis.set_ylim(0, max(axis.get_ylim()[1], 1.0))
         axis.set_title(domain)
     axes[0].set_ylabel("mean return over tasks")
-    legend(figure, [*(patch(name, colour(name)) for name in samplers), *_references(study)])
+    legend(figure, [*(patch(name, colour(name)) for name in samplers), *reference_keys(study)])
     caption = (
         "Mean return over a domain's tasks, with 95 % intervals (stratified bootstrap over seeds, "
         "where there are several). Dashed: TD3 trained on the true rewards; dotted: random policy."
@@ -56,7 +56,7 @@ def _bar(axis, x: float, width: float, row: Row | None, sampler: str) -> None:
         axis.errorbar(x, found.value, error, color="black", capsize=2, linewidth=0.9)
 
 
-def _lines(axis, study: Loaded, domain: str) -> None:
+def reference_lines(axis, study: Loaded, domain: str) -> None:
     """Draw the oracle's and the random policy's mean over tasks."""
     oracle = oracle_mean(study, domain)
     if math.isfinite(oracle):
@@ -72,7 +72,7 @@ def oracle_mean(study: Loaded, domain: str) -> float:
     return float(np.mean(means)) if means else float("nan")
 
 
-def _references(study: Loaded, chance: bool = True) -> list:
+def reference_keys(study: Loaded, chance: bool = True) -> list:
     """Return a legend's entries for the oracle (or that it is missing) and the random policy."""
     oracles = [row for row in study.rows if row.kind == "oracle"]
     lost = [row.domain for row in oracles if not row.scores.size]
@@ -106,7 +106,7 @@ def boxes(study: Loaded) -> Chart:
     axis.set_ylim(0, max(axis.get_ylim()[1], 1.0))
     axis.set_ylabel("mean return over tasks")
     keys = [patch("uniform", colour("uniform")), patch("btd", colour("btd"), "////")]
-    legend(figure, [*keys, *_references(study, chance=False)])
+    legend(figure, [*keys, *reference_keys(study, chance=False)])
     caption = "A point is an encoder, its score the mean over tasks and seeds; whiskers: extremes."
     return finish(study.name, caption, figure, study.rows)
 
@@ -146,12 +146,12 @@ def sampler_bars(study: Loaded) -> Chart:
                 _bar(axis, i + (-0.2 if centred else 0.2), 0.4, row, sampler)
                 for bar in axis.patches[before:]:
                     bar.set_hatch(None if centred else "////")
-        _lines(axis, study, domain)
+        reference_lines(axis, study, domain)
         axis.set_xticks(range(len(samplers)), samplers, rotation=35, ha="right", fontsize=8)
         axis.set_ylim(0, max(axis.get_ylim()[1], 1.0))
         axis.set_title(domain)
     axes[0].set_ylabel("mean return over tasks")
     keys = [patch("centred reward", "#cccccc"), patch("as in the paper", "#cccccc", "////")]
-    legend(figure, [*keys, *_references(study)])
+    legend(figure, [*keys, *reference_keys(study)])
     caption = "Samplers on FB features; hatched without policy.center_reward. 95 % intervals."
     return finish(study.name, caption, figure, study.rows)

@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 
+from experiments.report.charts import reference_keys, reference_lines
 from experiments.report.figures import Chart, cross, finish, legend, line, palette, panels
 from experiments.report.load import Loaded, Row
 from zsrl_jax import statistics as stats
@@ -29,11 +30,15 @@ def along(study: Loaded) -> Chart:
         for i, (encoder, sampler) in enumerate(shades):
             rows = study.pick(domain=domain, encoder=encoder, sampler=sampler)
             _scores(axis, rows, shades[encoder, sampler], sampler, i)
+        reference_lines(axis, study, domain)
         label_axis(axis, study, domain)
         axis.set_ylim(0, max(1.05 * axis.get_ylim()[1], 1.0))
     axes[0].set_ylabel("mean return over tasks")
-    legend(figure, _keys(study, shades))
-    caption = f"Score against {study.axis}; bands: 95 % intervals over seeds (bootstrap)."
+    legend(figure, [*_keys(study, shades), *reference_keys(study)])
+    caption = (
+        f"Score against {study.axis}; bands: 95 % intervals over seeds (bootstrap). Dashed red: "
+        "TD3 trained on the true rewards; dotted: random policy."
+    )
     return finish(study.name, caption, figure, study.rows)
 
 
