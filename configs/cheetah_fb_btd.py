@@ -3,7 +3,8 @@
     python -m experiments.run --config=configs/cheetah_fb_btd.py        # or :laptop, :paper, :smoke
 
 Measured at laptop scale on the 512 episodes that it collects: returns of 1000 steps, 10 episodes a
-task, one training seed a row, each seed with its own encoder:
+task, one training seed a row, each seed with its own encoder (by a version that took some sums in
+another order: the same numbers to rounding, which is another draw of the scores):
 
                  walk    run   walk_backward  run_backward   mean   after 5, 10, 15, 20 thousand
     btd 0         405     82        282            56         206       89  143  157  206
@@ -40,8 +41,8 @@ encoders of this data and with z itself, it took the means of seeds 1 and 2 from
 145 to 186, and seed 0's from 114 to 51. With neither, three seeds had 114, 186, 145, and uniform
 12, 75, 105.
 
-On free cores the run takes 14.5 minutes: 5.2 to collect, 5.3 for the encoder, 3.5 for the policy
-(measured before `successor`, which adds one loss on arrays that are there already).
+The run takes 17 minutes on two cores with a little other work beside it (1.6 of them were got): 5.9
+to collect, 6.4 for the encoder, 4.3 for the policy; 1.6 GiB of memory.
 
 Seen besides, one seed each, so hints and not results: 3-step targets (above; walk 417, backward
 tasks below random with z itself), width 256 (backward 300, forward 4 after 5000 updates with z
