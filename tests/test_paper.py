@@ -69,7 +69,10 @@ def test_flags_narrow_a_study_and_set_fields(tmp_path):
     )
     place = Place(tmp_path, "smoke", size, fields)
     found = cells_of("dimension", place)
-    assert {(c.domain, c.encoder, c.seeds) for c in found} == {("walker", "fb", 2)}
+    assert {(c.domain, c.encoder, c.seeds) for c in found} == {
+        ("walker", "fb", 2),
+        ("walker", "oracle", 2),
+    }
     config = found[0].config(place)
     assert config.policy.updates == 7 and config.data.cache == "here"
     assert config.policy.center_reward is False
@@ -172,7 +175,7 @@ def test_the_bar_tells_what_a_cell_is_at_and_is_no_flood_in_a_file(tmp_path, mon
     bar.finish(found[0], None)
     bar.close()
     assert len(drawn) == 2  # the first, and the end of a cell
-    assert "data of cheetah_fb_btd" in drawn[0] and drawn[1].startswith("1/2 cells")
+    assert "data of cheetah_fb_btd" in drawn[0] and drawn[1].startswith("1/3 cells")
     assert bar.bar.n == bar.cost[found[0]]
 
 
@@ -241,9 +244,10 @@ def test_a_plan_names_every_cell_with_its_folder_and_command(tmp_path):
     place = Place(tmp_path, "smoke")
     found = cells_of("components", place)
     plan = json.loads(write_plan("components", found, place).read_text())
-    assert [row["value"] for row in plan["cells"]] == [2, 4]
+    assert [row["value"] for row in plan["cells"]] == [2, 4, None]  # the oracle has none
     for row, cell in zip(plan["cells"], found, strict=True):
         assert place.root / row["folder"] == cell.folder(place)
+        file = "oracle.py" if cell.kind == "oracle" else "cell.py"
         assert row["command"].startswith(
-            "python -m experiments.run --config=configs/cell.py:cheetah"
+            f"python -m experiments.run --config=configs/{file}:cheetah"
         )
