@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from foreign import d4rl_arrays, ogbench_arrays, write_hdf5, write_minari
 
-from zsrl_jax.data import load_dataset, npz
+from zsrl_jax.data import large, load_dataset
 from zsrl_jax.errors import DamageError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(next_observations|scaled|joined|float64)")
@@ -124,8 +124,8 @@ def test_no_flipped_bit_in_an_archive_changes_or_hides_a_value(tmp_path):
         damaged[place] ^= 1 << (place % 8)
         file.write_bytes(bytes(damaged))
         try:
-            npz.refuse_pickles(file, npz.members(file))
-            found = npz.unpack(file, keys, tmp_path / "raw")
+            large.refuse_pickles(file, large.members(file))
+            found = large.unpack(file, keys, tmp_path / "raw")
         except DamageError:
             noticed += 1
             continue

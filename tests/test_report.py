@@ -105,7 +105,7 @@ def test_the_report_stands_alone_and_shows_what_is_missing(place, tmp_path):
         re.findall(r'id="(run-[^"]*)"', html),
     )
     assert linked and linked <= set(there)
-    assert MISSING in html and "1 of 2 cells are missing" in html
+    assert MISSING in html and "2 of 3 cells are missing" in html  # one, and the oracle
     assert "python -m experiments.run --config=configs/cell.py:cheetah,fb,btd,smoke" in html
     text = markdown.make_markdown("t", sections, [], runs, tmp_path)
     assert "## dilution (smoke scale)" in text and MISSING in text
