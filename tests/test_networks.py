@@ -92,3 +92,26 @@ def test_the_mean_square_over_pairs_is_the_same_by_either_product(size, dim):
     np.testing.assert_allclose(losses.off_diagonal_square(x, y), expected, rtol=1e-5)
     loss, _ = lra_p.lra_p_loss(x, y)
     np.testing.assert_allclose(loss, 0.5 * expected - np.trace(pairs) / size, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "dim"), [(12, 3), (4, 6)])
+def test_the_mean_square_from_a_target_is_the_same_by_either_product(size, dim):
+    twins, y, target = noise(0, 2, size, dim), noise(1, size, dim), noise(2, size, size)
+
+    def plain(twins, y):
+        error = jnp.einsum("kid,jd->kij", twins, y) - target[None]
+        return (jnp.sum(error**2, (1, 2)) - jnp.einsum("kii->k", error**2)) / (size * (size - 1))
+
+    def loss(square):
+        return lambda twins, y: jnp.sum(square(twins, y) * jnp.array([1.0, 3.0]))
+
+    def short(twins, y):
+        return jax.vmap(losses.off_diagonal_square, (0, None, None))(twins, y, target)
+
+    np.testing.assert_allclose(short(twins, y), plain(twins, y), rtol=1e-5)
+    for one, other in zip(
+        jax.grad(loss(short), (0, 1))(twins, y),
+        jax.grad(loss(plain), (0, 1))(twins, y),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

@@ -16,7 +16,7 @@ from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.types import Spec
 
-SPEC, DIM, SIZE = Spec(4, 2), 3, 5
+SPEC, DIM, SIZE = Spec(4, 2), 3, 13  # SIZE > 4 DIM: losses by d x d products, as in training
 WEIGHT, DISCOUNT = 0.7, 0.9
 
 

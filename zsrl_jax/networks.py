@@ -8,7 +8,6 @@ A `z` of width 0 is allowed: the second stream then sees the state alone. So is 
 than the states have: each of its rows serves a run of them, and is multiplied once for all.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -44,32 +43,28 @@ def spread(z: Float[Array, "task d"], rows: int) -> Float[Array, "row d"]:
 
 
 class Dense(nn.Module):
-    """x W + b of inputs side by side, as a sum of products.
+    """x W + b of inputs side by side.
 
-    An input of fewer rows is multiplied before it is repeated; one that needs no gradient costs no
-    product on the way back.
+    A last input of fewer rows is multiplied before it is repeated; one that needs no gradient costs
+    no product on the way back.
     """
 
     width: int
 
     @nn.compact
     def __call__(self, *inputs):
-        """Multiply every input with its rows of the kernel, and add."""
-        dims = [x.shape[-1] for x in inputs]
-        shape = (sum(dims), self.width)
+        """Multiply the inputs with their rows of the kernel, and add."""
+        shape = (sum(x.shape[-1] for x in inputs), self.width)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
         bias = self.param("bias", nn.initializers.zeros, (self.width,))
-        kernels = jnp.split(kernel, list(itertools.accumulate(dims))[:-1])
-        first, *rest = (precision.product(x, k) for x, k in zip(inputs, kernels, strict=True))
-        for other in rest:
-            few = other.shape[:-1] != first.shape[:-1]
-            first = first + (spread(other, first.shape[0]) if few else other)
-        return first + bias.reshape((1,) * (first.ndim - 1) + bias.shape)
-
-
-def _beside(obs, z):
-    """Return inputs for Dense: one where each state has its own z."""
-    return (jnp.concatenate([obs, z], -1),) if obs.shape[:-1] == z.shape[:-1] else (obs, z)
+        *most, last = inputs
+        if most and last.shape[:-1] != most[0].shape[:-1]:
+            each, few = jnp.split(kernel, [shape[0] - last.shape[-1]])
+            out = precision.product(most, each)
+            out = out + spread(precision.product([last], few), out.shape[0])
+        else:
+            out = precision.product(inputs, kernel)
+        return out + bias.reshape((1,) * (out.ndim - 1) + bias.shape)
 
 
 class _Mlp(nn.Module):
@@ -78,10 +73,10 @@ class _Mlp(nn.Module):
 
     @nn.compact
     def __call__(self, *inputs):
-        x = jnp.concatenate(inputs, axis=-1)
+        x = inputs
         for width in self.hidden:
-            x = nn.relu(Dense(width)(x))
-        return Dense(self.out)(x)
+            x = (nn.relu(Dense(width)(*x)),)
+        return Dense(self.out)(*x)
 
 
 class _Stream(nn.Module):
@@ -102,7 +97,7 @@ class _Actor(nn.Module):
     @nn.compact
     def __call__(self, obs, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
-        joined = streams[0](obs), streams[1](*_beside(obs, z))
+        joined = streams[0](obs), streams[1](obs, z)
         return jnp.tanh(Dense(self.out)(nn.relu(Dense(self.width)(*joined))))
 
 
@@ -114,7 +109,7 @@ class _Twin(nn.Module):
     @nn.compact
     def __call__(self, obs, action, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
-        joined = streams[0](*_beside(obs, action)), streams[1](*_beside(obs, z))
+        joined = streams[0](obs, action), streams[1](obs, z)
         both = Dense(2 * self.width)(*joined)  # one layer for both heads' hidden ones
         heads = []
         for hidden in jnp.split(both, 2, axis=-1):

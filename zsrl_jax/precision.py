@@ -11,11 +11,13 @@ which shows what the precision costs, and is no faster.
 """
 
 import functools
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.lax import DotAlgorithmPreset
 from jaxtyping import Array, Float
 
@@ -42,31 +44,43 @@ def bind(function: Callable, name: str) -> Callable:
     return bound
 
 
-def product(x: Float[Array, "*batch n"], kernel: Float[Array, "n m"]) -> Float[Array, "*batch m"]:
-    """Return x @ kernel, with the precision of the program around it."""
-    name, dimensions = _chosen.get(), (((x.ndim - 1,), (0,)), ((), ()))
+def product(
+    inputs: Sequence[Float[Array, "*batch _"]], kernel: Float[Array, "n m"]
+) -> Float[Array, "*batch m"]:
+    """Return inputs side by side @ kernel, with the precision of the program around it."""
+    batch = inputs[0].shape[:-1]
+    rows = tuple(x.reshape(math.prod(batch), x.shape[-1]) for x in inputs)  # widths may be 0
+    return _product(rows, kernel, _chosen.get()).reshape(*batch, kernel.shape[1])
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _product(inputs: tuple[Array, ...], kernel: Array, name: str) -> Array:
+    return _multiply(jnp.concatenate(inputs, axis=1), kernel, 1, 0, name)
+
+
+def _forward(inputs, kernel, name):
+    return _product(inputs, kernel, name), (inputs, kernel)
+
+
+def _backward(name, factors, slope):
+    """Pull back to each input alone, so that one that needs no gradient costs no product."""
+    inputs, kernel = factors
+    kernels = jnp.split(kernel, list(itertools.accumulate(x.shape[1] for x in inputs))[:-1])
+    pulled = tuple(_multiply(slope, part, 1, 1, name) for part in kernels)
+    return pulled, _multiply(jnp.concatenate(inputs, axis=1), slope, 0, 0, name)
+
+
+_product.defvjp(_forward, _backward)
+
+
+def _multiply(a: Array, b: Array, axis_a: int, axis_b: int, name: str) -> Array:
+    """Contract one axis of each factor."""
+    dimensions = (((axis_a,), (axis_b,)), ((), ()))
     if name == EXACT:
-        return jax.lax.dot_general(x, kernel, dimensions)
+        return jax.lax.dot_general(a, b, dimensions)
     if jax.default_backend() == "cpu":
-        return _rounded(x, kernel, dimensions, BITS[name])
-    return jax.lax.dot_general(x, kernel, dimensions, UNITS[name])
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def _rounded(a: Array, b: Array, dimensions: Any, bits: int) -> Array:
-    return jax.lax.dot_general(_round(a, bits), _round(b, bits), dimensions)
-
-
-def _forward(a, b, dimensions, bits):
-    return _rounded(a, b, dimensions, bits), (_round(a, bits), _round(b, bits))
-
-
-def _backward(dimensions, bits, factors, slope):
-    _, pull = jax.vjp(lambda a, b: jax.lax.dot_general(a, b, dimensions), *factors)
-    return pull(_round(slope, bits))
-
-
-_rounded.defvjp(_forward, _backward)
+        return jax.lax.dot_general(_round(a, BITS[name]), _round(b, BITS[name]), dimensions)
+    return jax.lax.dot_general(a, b, dimensions, UNITS[name])
 
 
 def _round(x: Array, bits: int) -> Array:

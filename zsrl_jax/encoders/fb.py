@@ -47,11 +47,10 @@ def fb_loss(
     discount: Float[Array, " batch"],
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Fit F B^T to the successor measure by its Bellman equation; `next_*` are target networks."""
-    measure = forward @ backward.T
     target = discount[:, None] * jnp.min(next_forward @ next_backward.T, axis=0)
-    error = measure - jax.lax.stop_gradient(target)[None]
-    off = losses.off_diagonal_mean(error**2)
-    on = losses.diagonal_mean(measure)
+    square, product = losses.off_diagonal_square, losses.diagonal_product
+    off = jax.vmap(square, (0, None, None))(forward, backward, jax.lax.stop_gradient(target))
+    on = jax.vmap(product, (0, None))(forward, backward)
     terms = {"encoder/off_diagonal": jnp.mean(off), "encoder/diagonal": jnp.mean(on)}
     return jnp.sum(0.5 * off - on), terms
 

@@ -24,13 +24,28 @@ def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
     return jnp.trace(matrix, axis1=-2, axis2=-1) / matrix.shape[-1]
 
 
-def off_diagonal_square(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:
-    """Return mean_{i!=j} (x_i.y_j)^2, by |X Y^T|^2 = <X^T X, Y^T Y> where d x d is less work."""
+def off_diagonal_square(
+    x: Float[Array, "batch d"],
+    y: Float[Array, "batch d"],
+    target: Float[Array, "batch batch"] | None = None,
+) -> Float[Array, ""]:
+    """Return mean_{i!=j} (x_i.y_j - T_ij)^2, without T where none is given.
+
+    |X Y^T - T|^2 = <X^T X, Y^T Y> - 2 <X, T Y> + |T|^2, where these products are less work.
+    """
     size, dim = x.shape
     if 2 * dim > size:
-        return off_diagonal_mean((x @ y.T) ** 2)
-    whole = jnp.sum((x.T @ x) * (y.T @ y))
-    return (whole - jnp.sum(jnp.sum(x * y, axis=-1) ** 2)) / (size * (size - 1))
+        return off_diagonal_mean((x @ y.T - (0.0 if target is None else target)) ** 2)
+    whole, diagonal = jnp.sum((x.T @ x) * (y.T @ y)), jnp.sum(x * y, axis=-1)
+    if target is not None:
+        whole += jnp.sum(target**2) - 2 * jnp.sum(x * (target @ y))
+        diagonal -= jnp.diagonal(target)
+    return (whole - jnp.sum(diagonal**2)) / (size * (size - 1))
+
+
+def diagonal_product(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:
+    """Return mean_i x_i.y_i."""
+    return jnp.mean(jnp.sum(x * y, axis=-1))
 
 
 def squared_distance(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:

@@ -7,7 +7,6 @@
 rho is the distribution of the states that the data reaches.
 """
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
@@ -27,7 +26,7 @@ def lra_p_loss(
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Fit f phi^T, the rows f(s_i, a_i) by the columns phi(s'_j), to the density of s'."""
     off = losses.off_diagonal_square(left, phi)
-    on = jnp.mean(jnp.sum(left * phi, axis=-1))
+    on = losses.diagonal_product(left, phi)
     return 0.5 * off - on, {"off_diagonal": off, "diagonal": on}
 
 
