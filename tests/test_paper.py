@@ -42,6 +42,21 @@ def test_paper_scale_has_the_cells_of_the_paper(tmp_path):
     assert all(cell.seeds == 5 for name in STUDIES for cell in cells_of(name, place))
 
 
+def test_laptop_studies_are_short_runs_and_flags_win(tmp_path):
+    place = Place(tmp_path, "laptop")
+    cell = cells_of("main", place)[0]
+    config = cell.config(place)
+    assert (config.encoder.updates, config.policy.updates) == (5000, 5000)
+    assert "updates" not in cell.name and "--config.policy.updates=5000" in cell.command(place)
+    longer = place._replace(fields=(("policy.updates", 20_000),))
+    assert cell.config(longer).policy.updates == 20_000
+    assert [w for w in cell.command(longer) if "policy.updates" in w] == [
+        "--config.policy.updates=20000"
+    ]
+    oracle = cells_of("main", place)[-1]
+    assert oracle.kind == "oracle" and oracle.config(place).policy.updates == 5000
+
+
 def test_encoders_are_trained_once_for_all_samplers_alphas_and_components(tmp_path):
     place = Place(tmp_path, "paper")
     every = [c for name in ("main", "spread", "alpha", "samplers", "components", "subtrajectories")
@@ -60,6 +75,41 @@ def test_the_same_cell_of_two_studies_is_one_run(tmp_path):
     assert {(c.domain, c.encoder) for c in shared} == {(c.domain, c.encoder) for c in components}
     other = next(c for c in components if c not in shared)
     assert "num_components" in other.name and other.fields[0][0] == "tasks.num_components"
+
+
+def test_mixing_nothing_is_the_run_of_the_other_sampler(tmp_path):
+    place = Place(tmp_path, "paper")
+    alpha, main = cells_of("alpha", place), cells_of("main", place)
+    assert {c.sampler for c in alpha if c.kind == "score"} == {"mix", "btd", "uniform"}
+    assert set(main) - set(alpha) == set()  # both samplers of every encoder, and the oracles
+    plan = json.loads(write_plan("alpha", alpha, place).read_text())["cells"]
+    of = [row for row in plan if (row["domain"], row["encoder"]) == ("walker", "byol")]
+    assert [(row["value"], row["sampler"]) for row in of] == [
+        (a, "mix") for a in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    assert of[0]["folder"] == "runs/walker_byol_btd-seeds5"
+    assert of[4]["folder"] == "runs/walker_byol_uniform-seeds5"
+
+
+def test_a_narrowed_command_takes_no_cell_out_of_a_plan(tmp_path):
+    wide = Place(tmp_path, "smoke")
+    narrow = wide._replace(size=Size((), ("lra_p",), 0))
+    cells = cells_of("main", wide)
+    write_plan("main", cells, wide)
+    file = write_plan("main", cells_of("main", narrow), narrow)
+    folders = {row["folder"] for row in json.loads(file.read_text())["cells"]}
+    assert folders == {str(c.folder(wide).relative_to(wide.root)) for c in cells}
+    file.write_text(file.read_text()[:100])  # cut short
+    rows = json.loads(write_plan("main", cells, wide).read_text())["cells"]
+    assert len(rows) == len(cells)
+
+
+def test_both_variants_are_told_apart_whatever_flags_set(tmp_path):
+    for fields in ((), (("policy.center_reward", False),)):
+        place = Place(tmp_path / str(len(fields)), "smoke", None, fields)
+        rows = json.loads(write_plan("samplers", cells_of("samplers", place), place).read_text())
+        told = [row["fields"]["policy.center_reward"] for row in rows["cells"][:2]]
+        assert sorted(told) == [False, True]
 
 
 def test_flags_narrow_a_study_and_set_fields(tmp_path):
@@ -233,6 +283,100 @@ def test_jobs_of_this_machine_end_with_the_command_that_started_them(tmp_path):
         os.kill(os.getpid(), signal.SIGTERM)
         jobs._stop_if_asked([job], how)
     assert job.done()
+
+
+class Pretended:
+    """A job that is over at the second look, or fails."""
+
+    job_id = "1"
+
+    def __init__(self, failure=None):
+        self.failure, self.looks = failure, 0
+
+    def done(self):
+        self.looks += 1
+        return self.looks > 1
+
+    def exception(self):
+        return self.failure
+
+
+@pytest.fixture
+def pretend(tmp_path, monkeypatch):
+    """Run `main` and `alpha` of two encoders as jobs that do nothing; return what was started."""
+
+    def run(broken=None, at_once=2):
+        place, log = Place(tmp_path, "smoke"), []
+        encoders, rest = launch.waves([*cells_of("main", place), *cells_of("alpha", place)])
+
+        def submit(cell, slot, cores):
+            log.append((cell, slot, cores))
+            return Pretended(ValueError("broken") if cell == broken else None)
+
+        monkeypatch.setattr(jobs, "_submitter", lambda place, how: submit)
+        monkeypatch.setattr(jobs, "POLL", 0.0)
+        todo = [*encoders, *rest]
+        how = jobs.Jobs("local", at_once, {}, (frozenset({5}), frozenset({7})))
+        bar = progress.Progress(todo, [], place)
+        failed = jobs.run_jobs(todo, place, bar, how)
+        bar.close()
+        return todo, log, failed
+
+    return run
+
+
+def test_a_cell_starts_when_its_encoder_is_there_and_data_is_collected_once(pretend):
+    todo, log, failed = pretend()
+    started = [cell for cell, _, _ in log]
+    assert not failed and sorted(map(repr, started)) == sorted(map(repr, todo))
+    assert started[0] == todo[0] and log[0][2] == frozenset()  # alone: any core is its own
+    for place, cell in enumerate(started):
+        if cell.encoder_cell() is not None:
+            assert cell.encoder_cell() in started[:place]
+    assert {(slot, cores) for _, slot, cores in log[1:]} == {
+        (0, frozenset({5})),
+        (1, frozenset({7})),
+    }
+    assert next(c for c in started if c.kind != "encoder").kind == "oracle"  # the longest first
+
+
+def test_cells_of_an_encoder_that_failed_are_not_started(pretend):
+    todo, _, _ = pretend()
+    broken = todo[1]
+    _, log, failed = pretend(broken)
+    lost = {cell for cell in todo if cell.encoder_cell() == broken}
+    assert set(failed) == {broken, *lost} and lost
+    assert failed[broken] == "job 1: broken"
+    assert {failed[cell] for cell in lost} == {"its encoder failed"}
+    assert not lost & {cell for cell, _, _ in log}
+
+
+def test_a_cpu_runs_a_cell_a_core_where_that_is_faster(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 3}, raising=False)
+    monkeypatch.setattr(os, "sysconf", lambda name: 2**30 if name == "SC_PHYS_PAGES" else 100)
+    assert launch.cores_for_cells("laptop") == tuple(frozenset({core}) for core in (0, 2, 3))
+    assert launch.cores_for_cells("paper") == ()  # its products fill all cores
+    monkeypatch.setattr(os, "sysconf", lambda name: 2**30 if name == "SC_PHYS_PAGES" else 7)
+    assert len(launch.cores_for_cells("laptop")) == 2  # 7 GiB
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    assert launch.cores_for_cells("laptop") == ()  # without submitit one after the other
+
+
+def test_a_job_keeps_to_its_core(tmp_path):
+    submitit = pytest.importorskip("submitit")
+    place = Place(tmp_path, "smoke")
+    cell = cells_of("components", place)[0]
+    core = frozenset({min(os.sched_getaffinity(0))})
+
+    def where(job):  # pickled by value, as a job is
+        import experiments.paper.jobs as jobs
+
+        jobs.do = lambda cell, place: sorted(os.sched_getaffinity(0))
+        return job()
+
+    executor = submitit.AutoExecutor(tmp_path / "%j", cluster="local")
+    executor.update_parameters(timeout_min=10)
+    assert executor.submit(where, jobs.Job(cell, place, core)).result() == str(sorted(core))
 
 
 def test_a_warning_is_one_line():

@@ -8,10 +8,12 @@ import sys
 import numpy as np
 import pytest
 from made_up import fill
+from matplotlib.colors import to_hex
 
 from experiments.paper.cells import Place, cells_of
-from experiments.paper.studies import STUDIES
-from experiments.report import figures, measures, tables
+from experiments.paper.plan import write_plan
+from experiments.paper.studies import STUDIES, Size
+from experiments.report import charts, figures, measures, tables
 from experiments.report.load import load_runs, load_study
 from experiments.report.markdown import write_study
 from experiments.report.page import make_html
@@ -96,6 +98,64 @@ def test_seeds_are_paired_by_their_number_and_lost_ones_told(place, tmp_path):
     section = make_section(study)
     assert "2 seeds failed" in section.charts[0].figure.texts[0].get_text()
     figures.close(section.charts)
+
+
+def test_bars_have_the_means_of_their_runs_in_their_samplers_colour(place):
+    study = load_study(place.root / "main.study.json")
+    chart = charts.bars(study)
+    drawn = {to_hex(b.get_facecolor()): [] for b in chart.figure.axes[0].patches}
+    for bar in chart.figure.axes[0].patches:
+        drawn[to_hex(bar.get_facecolor())].append(bar.get_height())
+    for sampler in ("uniform", "btd"):
+        rows = study.pick(domain="cheetah", sampler=sampler)
+        expected = [np.mean(row.results["returns"]) for row in rows]
+        np.testing.assert_allclose(drawn[figures.colour(sampler)], expected)
+    figures.close([chart])
+
+
+def test_gains_outcomes_and_counts_are_those_of_the_scores(place, tmp_path):
+    copied = place._replace(out=tmp_path)
+    shutil.copytree(place.root, copied.root)
+    for cell in cells_of("main", copied):
+        level = {"uniform": 100.0, "btd": 150.0}.get(cell.sampler, 0.0)
+        if cell.encoder == "aenc":
+            level = 0.0  # no gain over nothing can be told
+        change(copied, cell, returns=[[[level + seed]] * 4 for seed in range(5)])
+    table = tables.comparison(load_study(copied.root / "main.study.json"))
+    assert "18 wins, 3 ties, 0 losses; average gain +49.0 %" in table.title
+    row = next(row for row in table.body if row[1].text == "fb")
+    assert [e.text for e in row[4:7]] == ["49.0", "win", "1.00"]
+
+
+def test_one_seed_has_no_interval_and_lost_encoders_are_told(tmp_path):
+    place = Place(tmp_path, "smoke", Size((), (), 1))
+    fill(place, "main", "spread")
+    lost = next(cell for cell in cells_of("main", place) if cell.sampler == "btd")
+    (lost.folder(place) / "results.json").unlink()
+    study = load_study(place.root / "main.study.json")
+    assert tables.comparison(study).body[1][-1].text == "one seed"
+    assert tables.aggregate(study).body[0][3].text == "one seed"
+    for chart in (charts.profiles(study), charts.boxes(study)):
+        said = [text.get_text() for text in chart.figure.axes[0].texts]
+        assert any("1 of 2" in text for text in said)
+        figures.close([chart])
+
+
+def test_results_of_other_settings_are_missing(tmp_path):
+    place = Place(tmp_path, "smoke")
+    fill(place, "components")
+    longer = place._replace(fields=(("policy.updates", 77),))
+    file = write_plan("components", cells_of("components", longer), longer)
+    study = load_study(file)
+    assert len(study.missing()) == len(study.rows)
+    assert all("--config.policy.updates=77" in row.command for row in study.missing())
+
+
+def test_the_chart_of_components_names_every_line(place):
+    (chart,) = make_section(load_study(place.root / "components.study.json")).charts
+    told = [text.get_text() for text in chart.figure.legends[0].get_texts()]
+    assert {"oracle", "random policy", "likelihood (right)"} <= set(told)
+    figures.close([chart])
 
 
 def test_runs_of_no_study_have_a_table_of_their_own(place, tmp_path):

@@ -173,6 +173,12 @@ def test_btd_centered_by_hand():
     assert all(centre_of(fitted(name)) is None for name in SAMPLERS if name != "btd_centered")
 
 
+def test_so_many_task_vectors_are_drawn_as_are_asked_for():
+    for num in (0, 7, 3000):
+        pool = pieces.behaviour_tasks(jax.random.key(0), behaviour(PHI), section(), None, num)
+        assert len(pool) == (num or section().num_subtrajectories)
+
+
 @pytest.mark.parametrize(("alpha", "name"), [(0.0, "btd"), (1.0, "uniform")])
 def test_mix_at_its_ends_equals_the_other_samplers_draw_for_draw(alpha, name):
     for key in (1, 2):

@@ -52,6 +52,8 @@ from zsrl_jax.stage import Run, Work, cell_name, is_own, learn
 from zsrl_jax.tasks import SAMPLERS, behaviour_tasks, centre_of
 from zsrl_jax.types import Encoder, LearnerState
 
+NEAREST_OF = 100  # task vectors are kept for each of `infer.nearest`: a prompt gets a hundredth
+
 
 def train(
     config: ConfigDict,
@@ -175,11 +177,12 @@ def fit_tasks(run: Run, encoder: Encoder, data: td3.PolicyData) -> tuple[Any, An
     """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
     section = run.config.tasks
     sampler = SAMPLERS[section.sampler]
+    kept = max(section.num_subtrajectories, NEAREST_OF * run.config.infer.nearest)
 
     def one(key_pool, key_fit, data):
         behaviour = see_behaviour(encoder, data)
         fitted = sampler.fit(key_fit, behaviour, section)
-        return fitted, behaviour_tasks(key_pool, behaviour, section, centre_of(fitted))
+        return fitted, behaviour_tasks(key_pool, behaviour, section, centre_of(fitted), kept)
 
     fit = run.over_seeds(one, (0, 0, DATA_AXES))
     args = stage_keys(run.keys, 11), stage_keys(run.keys, 12), data

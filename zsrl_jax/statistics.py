@@ -8,6 +8,8 @@
 The definitions are those of Agarwal et al., Deep RL at the Edge of the Statistical Precipice
 (2021). Scores are [run, task]. One departure: `paired` compares run i with run i alone, because
 seed i of two samplers shares its encoder, data and batches; without it all pairs count, as there.
+As there, too, runs are drawn for each task by itself: where the tasks of a seed rise and fall
+together (one policy answers them all), the interval of their mean is narrower than it should be.
 """
 
 from collections.abc import Callable

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments import bench
-from zsrl_jax.errors import unknown
+from zsrl_jax.errors import ZsrlError, unknown
 
 
 def main(argv: Sequence[str]) -> int:
@@ -16,7 +16,11 @@ def main(argv: Sequence[str]) -> int:
         name = argv[0] if argv else ""
         print(unknown("benchmark", name, known), file=sys.stderr)
         return 2
-    importlib.import_module(f"experiments.bench.{argv[0]}").main(argv[1:])
+    try:
+        importlib.import_module(f"experiments.bench.{argv[0]}").main(argv[1:])
+    except ZsrlError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

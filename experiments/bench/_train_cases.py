@@ -53,14 +53,15 @@ class Case(NamedTuple):
         """Return a function that takes so many updates of so many seeds and waits for them."""
         loop = make_loop(self.learner.sample, self.learner.update, length)
         run = over_seeds(loop, (0, 0, self.axes, None), donate=(0,))
-        return _advance(run, *self.seeds(num))
+        return _advance(run, length, *self.seeds(num))
 
     def constant(self, length: int) -> Callable[[], None]:
         """Return the same for one seed on one batch that never changes."""
         batch = jax.jit(self.learner.sample)(jax.random.key(0), self.data)
         loop = make_loop(lambda key, batch: batch, self.learner.update, length)
         state, keys, _ = self.seeds(1)
-        return _advance(over_seeds(loop, (0, 0, None, None), donate=(0,)), state, keys, batch)
+        run = over_seeds(loop, (0, 0, None, None), donate=(0,))
+        return _advance(run, length, state, keys, batch)
 
     def compiled(self) -> Any:
         """Return one update, compiled: its flops and its memory can be read off."""
@@ -87,12 +88,13 @@ class Case(NamedTuple):
         return torch_updates.make(self.name, self.section, data)
 
 
-def _advance(run: Callable, state: Any, keys: Any, data: Any) -> Callable[[], None]:
-    held, start = [state], jnp.asarray(0)
+def _advance(run: Callable, length: int, state: Any, keys: Any, data: Any) -> Callable[[], None]:
+    held = [state, jnp.asarray(0)]  # the update it is at: other rows are drawn at every call
 
     def advance() -> None:
-        held[0], metrics = run(held[0], keys, data, start)
+        held[0], metrics = run(held[0], keys, data, held[1])
         jax.block_until_ready((held[0], metrics))
+        held[1] = held[1] + length
 
     return advance
 

@@ -7,7 +7,9 @@ seeds, one seed on a batch that never changes (what sampling costs is the differ
 product, and the same update the ordinary way in PyTorch eager mode (benchmarks/torch_updates.py),
 sampling included. Laptop: 256 wide, batch 512. Paper: as configs/base.py has it, which is 1024 wide
 and 32 x 64 for the policy, 1024 wide with a batch of 1024 for fb, and 256 wide for the rest.
-Starts: seconds from config to first update in a new process, programs not yet kept, and kept.
+Columns: `of n x 1` is the rate of the most seeds in one program over that of one seed; `first s`
+and `restart` are the seconds to the first update of a new process whose programs were never
+compiled, imports left out, and what part of them a second such process takes (train.json has both).
 `--growth` adds the cost of an update against d, batch and rows of data. Memory is the compiler's:
 what one update of one seed holds, its data with it.
 """
@@ -17,6 +19,8 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ from experiments.bench._train_cases import NAMES, SIZES, build
 from experiments.bench._train_chart import draw
 from experiments.bench._train_growth import growth
 from experiments.bench._train_timing import measure, starts
+from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import DataError, unknown
 
 WANTED = {  # size -> what each column should reach; pipeline and restart at most
@@ -50,9 +55,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder of the files")
     options = parser.parse_args(list(argv) if argv is not None else None)
     _check(options)
+    options.out.mkdir(parents=True, exist_ok=True)
     seeds = sorted({1, *map(int, options.seeds)})
     found: dict[str, Any] = {"machine": machine(), "rows": []}
-    print(f"{found['machine']}")
+    print(told(found["machine"]))
     _print_head(seeds)
     for size in options.sizes:
         for name in options.only:
@@ -65,10 +71,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             row["missed"] = missed(row)
             found["rows"].append(row)
             _print_row(row, seeds)
+            write_text(options.out / "train.json", json.dumps(found, indent=1))
     if options.growth:
         found["growth"] = growth(options.only, options.sizes[0], options.repeats)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "train.json").write_text(json.dumps(found, indent=1))
+        write_text(options.out / "train.json", json.dumps(found, indent=1))
     draw(found, options.out / "train.png")
     print(f"{options.out / 'train.json'}, {options.out / 'train.png'}")
 
@@ -82,6 +88,10 @@ def _check(options: argparse.Namespace) -> None:
         for name in given:
             if name not in known:
                 raise DataError(unknown(kind, name, known))
+    if wrong := [text for text in options.seeds if not (text.isdigit() and int(text))]:
+        raise DataError(f"--seeds has '{wrong[0]}': expected numbers above 0, such as 1,2,5")
+    if not options.no_torch and find_spec("torch") is None:
+        raise DataError("PyTorch is missing: pip install '.[bench]', or leave it out: --no_torch")
 
 
 def machine() -> dict[str, Any]:
@@ -94,7 +104,13 @@ def machine() -> dict[str, Any]:
         model = names[0] if names else model
     device = jax.devices()[0]
     return {"processor": model, "cores": os.cpu_count(), "device": device.device_kind,
-            "jax": jax.__version__, "load": os.getloadavg()[0]}  # fmt: skip
+            "jax": jax.__version__, "load": os.getloadavg()[0],
+            "torch": version("torch") if find_spec("torch") else None}  # fmt: skip
+
+
+def told(machine: dict[str, Any]) -> str:
+    """Say it in one line."""
+    return "{processor}, {cores} cores; {device}, jax {jax}; load {load:.1f}".format(**machine)
 
 
 def missed(row: dict[str, Any]) -> list[str]:
@@ -105,7 +121,6 @@ def missed(row: dict[str, Any]) -> list[str]:
 
 
 COLUMNS = {  # field -> heading, format
-    "updates_per_second": ("updates/s", ".1f"),
     "many_to_one": ("of n x 1", ".2f"),
     "share": ("share", ".2f"),
     "pipeline": ("pipeline", ".1%"),
@@ -117,7 +132,9 @@ COLUMNS = {  # field -> heading, format
 
 
 def _print_head(seeds: list[int]) -> None:
-    heads = [f"{n} seeds" for n in seeds] + [head for head, _ in COLUMNS.values()]
+    print(f"{'':18}" + f"{'updates/s of so many seeds, summed':>{11 * len(seeds)}}")
+    heads = [f"{n} seeds" if n > 1 else "1 seed" for n in seeds]
+    heads += [head for head, _ in COLUMNS.values()]
     print(f"{'':18}" + "".join(f"{head:>11}" for head in heads))
 
 

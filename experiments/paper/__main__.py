@@ -13,7 +13,7 @@ from absl import flags
 from experiments import cli
 from experiments.paper.cells import Cell, Place, cells_of, parse_fields
 from experiments.paper.jobs import Jobs, parse_parameters, run_jobs
-from experiments.paper.launch import count_accelerators, run_here, waves
+from experiments.paper.launch import cores_for_cells, count_accelerators, run_here, waves
 from experiments.paper.plan import study_names, tell, write_plan
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
@@ -30,7 +30,7 @@ SEEDS = flags.DEFINE_integer("seeds", 0, "seeds of every cell; default: the scal
 SET = flags.DEFINE_multi_string("set", [], "a config field for every cell: policy.updates=5000")
 LAUNCHER = flags.DEFINE_enum("launcher", "local", ["local", "slurm"], "where cells run")
 JOBS = flags.DEFINE_integer(
-    "jobs", 0, "cells at once; default: one a local accelerator, on SLURM all", 0
+    "jobs", 0, "cells at once; default: one a local accelerator or core, on SLURM all", 0
 )
 DRY = flags.DEFINE_bool("dry", False, "only tell what would be run")
 SLURM = flags.DEFINE_multi_string("slurm", [], "sbatch options, as partition=gpu or time=720")
@@ -65,6 +65,15 @@ def main(argv) -> None:
         sys.exit(1)
 
 
+def jobs_here(scale: str) -> Jobs:
+    """Return how many cells this machine runs at once: by --jobs, or as many as are faster."""
+    several = count_accelerators() > 1
+    cores = () if several else cores_for_cells(scale)
+    at_once = JOBS.value or (count_accelerators() if several else len(cores) or 1)
+    pinned = cores if at_once <= len(cores) else ()  # more cells than cores: the system deals them
+    return Jobs("local", at_once, {"timeout_min": 60 * 24 * 30}, pinned)
+
+
 def run(cells: list[Cell], place: Place) -> dict[Cell, str]:
     """Run what is not done, where the flags say."""
     done = [cell for cell in cells if cell.is_done(place)]
@@ -76,10 +85,8 @@ def run(cells: list[Cell], place: Place) -> dict[Cell, str]:
         if LAUNCHER.value == "slurm":
             parameters = parse_parameters(SLURM.value)
             return run_jobs(todo, place, bar, Jobs("slurm", JOBS.value, parameters))
-        at_once = JOBS.value or count_accelerators()
-        if at_once > 1:
-            return run_jobs(todo, place, bar, Jobs("local", at_once, {"timeout_min": 60 * 24 * 30}))
-        return run_here(todo, place, bar)
+        how = jobs_here(place.scale)
+        return run_jobs(todo, place, bar, how) if how.at_once > 1 else run_here(todo, place, bar)
     finally:
         bar.close()
 

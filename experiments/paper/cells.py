@@ -18,6 +18,7 @@ from experiments.paper.studies import SIZES, STUDIES, Size, Study
 from zsrl_jax.errors import ConfigError
 
 Fields = tuple[tuple[str, Any], ...]
+ENDS = {"btd": 0.0, "uniform": 1.0}  # alpha of `mix` at which it draws what another sampler draws
 
 
 class Place(NamedTuple):
@@ -78,7 +79,7 @@ class Cell(NamedTuple):
         file = f"configs/cell.py:{self.domain},{self.encoder},{self.sampler},{place.scale}"
         if self.kind == "oracle":
             file = f"configs/oracle.py:{self.domain},all,{place.scale}"
-        fields = ("seeds", self.seeds), *_set_by_flags(self, place), *self.fields
+        fields = ("seeds", self.seeds), *_shared(self, place), *self.fields
         flags = [f"--config.{path}={value}" for path, value in fields]
         call = ["python", "-m", "experiments.run", f"--config={file}", *flags]
         return [*call, f"--workdir={self.folder(place)}"]
@@ -105,18 +106,20 @@ def read_results(folder: Path) -> dict[str, Any] | None:
 
 
 def _default(cell: Cell, place: Place) -> ConfigDict:
-    """Return a cell's config without its own fields: the scale's, and what flags set."""
+    """Return a cell's config without its own fields: the scale's, the studies', and the flags'."""
     if cell.kind == "oracle":
         config = oracle.get_config(f"{cell.domain},all,{place.scale}")
     else:
         config = get_cell(cell.domain, cell.encoder, cell.sampler, place.scale)
-    _assign(config, _set_by_flags(cell, place))
+    _assign(config, _shared(cell, place))
     return config
 
 
-def _set_by_flags(cell: Cell, place: Place) -> Fields:
+def _shared(cell: Cell, place: Place) -> Fields:
+    """Return the fields that are set in every cell: by the studies' size, then by flags."""
     gone = ("encoder", "tasks", "infer") if cell.kind == "oracle" else ()  # it has none of these
-    return tuple(f for f in place.fields if f[0].split(".")[0] not in gone)
+    fields = dict(SIZES[place.scale].fields) | dict(place.fields)
+    return tuple(f for f in fields.items() if f[0].split(".")[0] not in gone)
 
 
 def _assign(config: ConfigDict, fields: Fields) -> None:
@@ -129,7 +132,8 @@ def _assign(config: ConfigDict, fields: Fields) -> None:
             ) from error
 
 
-def _field(config: ConfigDict, path: str) -> Any:
+def field_of(config: ConfigDict, path: str) -> Any:
+    """Return the value of a field by its path."""
     value: Any = config
     for part in path.split("."):
         value = value[part]
@@ -155,7 +159,8 @@ def cells_of(name: str, place: Place) -> list[Cell]:
             for sampler in size["samplers"]:
                 for fields in _fields(study, place.scale):
                     cell = Cell(study.kind, domain, encoder, sampler, size["seeds"], (), options)
-                    found.append(cell._replace(fields=_deviating(cell, place, fields)))
+                    cell = cell._replace(fields=_deviating(cell, place, fields))
+                    found.append(_plain(cell, place))
         if study.oracle:
             found.append(Cell("oracle", domain, "oracle", "all", size["seeds"]))
     return found
@@ -170,11 +175,20 @@ def _fields(study: Study, scale: str) -> list[Fields]:
 def _deviating(cell: Cell, place: Place, fields: Fields) -> Fields:
     """Return the fields that are not the default; no mixture has more components than points."""
     default = _default(cell, place)
-    found = tuple((path, value) for path, value in fields if _field(default, path) != value)
+    found = tuple((path, value) for path, value in fields if field_of(default, path) != value)
     points = dict(found).get("tasks.num_subtrajectories")
     if points is not None and points < default.tasks.num_components:
         found += (("tasks.num_components", points),)
     return found
+
+
+def _plain(cell: Cell, place: Place) -> Cell:
+    """Return a cell of `mix` with nothing to mix as what it is: the same draws, so the same run."""
+    if cell.sampler != "mix":
+        return cell
+    sampler = {alpha: name for name, alpha in ENDS.items()}.get(cell.config(place).tasks.alpha)
+    fields = tuple(f for f in cell.fields if f[0] != "tasks.alpha")
+    return cell._replace(sampler=sampler, fields=fields) if sampler else cell
 
 
 def parse_fields(pairs: list[str]) -> Fields:

@@ -1,6 +1,6 @@
-"""Cells as jobs through submitit: of SLURM, or of this machine, one for each accelerator.
+"""Cells as jobs through submitit: of SLURM, or of this machine, one an accelerator or a core.
 
-Encoders go before the cells that take them, and one a domain before the others, so that data is
+An encoder goes before the cells that take it, and one a domain before all others, so that data is
 collected once. A job that is preempted or out of time is queued again and goes on from its saves.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from experiments.paper.cells import Cell, Place
 from experiments.paper.launch import count_accelerators
-from experiments.paper.progress import Progress
+from experiments.paper.progress import Progress, cost
 from experiments.paper.work import do
 from zsrl_jax import signals
 from zsrl_jax.checkpoint import write_text
@@ -30,8 +30,8 @@ REQUEUES = 1000  # of a job that runs out of time; each goes on from the last sa
 class Job:
     """A cell as a job; submitted again after preemption, it goes on from the cell's saves."""
 
-    def __init__(self, cell: Cell, place: Place):
-        self.cell, self.place = cell, place
+    def __init__(self, cell: Cell, place: Place, cores: frozenset[int] = frozenset()):
+        self.cell, self.place, self.cores = cell, place, cores
 
     def __call__(self) -> str:
         """Complete the cell; told to stop by SLURM, save and leave the rest to it.
@@ -39,6 +39,8 @@ class Job:
         A preempted job gets SIGTERM first. It must not end by itself then, or SLURM takes it for
         over; what follows is a kill and the queue (preemption), or only a kill (scancel).
         """
+        if self.cores:  # before JAX counts them for its threads
+            os.sched_setaffinity(0, self.cores)
         try:
             with signals.caught():
                 return str(do(self.cell, self.place))
@@ -51,7 +53,7 @@ class Job:
         """Tell submitit what to run when the job is requeued: the same again."""
         import submitit
 
-        return submitit.helpers.DelayedSubmission(Job(self.cell, self.place))
+        return submitit.helpers.DelayedSubmission(Job(self.cell, self.place, self.cores))
 
 
 class Jobs(NamedTuple):
@@ -60,44 +62,48 @@ class Jobs(NamedTuple):
     cluster: str  # local or slurm
     at_once: int  # 0: as many as the queue takes
     parameters: dict[str, Any]  # of submitit's executor
+    cores: tuple[frozenset[int], ...] = ()  # of each place among those at once; none: any
 
 
 def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> dict[Cell, str]:
-    """Complete cells as jobs, encoders before the rest; return what failed, with its reason."""
-    failed: dict[Cell, str] = {}
-    encoders = [cell for cell in cells if cell.kind == "encoder"]
-    first = list({cell.domain: cell for cell in reversed(encoders)}.values())  # fetches the data
-    others = [cell for cell in encoders if cell not in first]
-    for wave in (first, others, [cell for cell in cells if cell not in encoders]):
-        ready = [cell for cell in wave if cell.encoder_cell() not in failed]
-        failed |= {cell: "its encoder failed" for cell in wave if cell not in ready}
-        failed |= _run_wave(ready, place, bar, how)
-    return failed
-
-
-def _run_wave(cells: list[Cell], place: Place, bar: Progress, how: Jobs) -> dict[Cell, str]:
+    """Complete cells as jobs, each when what it needs is there; return what failed, and why."""
     submit = _submitter(place, how)
-    waiting, failed = list(cells), dict[Cell, str]()
+    first = {cell.domain: cell for cell in reversed(cells) if cell.kind == "encoder"}
+    waiting = sorted(cells, key=lambda cell: (cell.kind != "encoder", -cost(cell, place)))
+    failed: dict[Cell, str] = {}
     running: dict[int, tuple[Cell, Any]] = {}
-    limit = how.at_once or len(cells)
     while waiting or running:
         _stop_if_asked([job for _, job in running.values()], how)
-        for slot in range(limit):
-            if waiting and slot not in running:
-                cell = waiting.pop(0)
-                running[slot] = cell, submit(cell, slot)
+        for slot in range(how.at_once or len(cells)):
+            undone = {*waiting, *(cell for cell, _ in running.values())}
+            ready = [cell for cell in waiting if not needs(cell, first) & undone]
+            if ready and slot not in running:
+                waiting.remove(cell := ready[0])
+                collects = cell in first.values()  # alone at that: it may use every core
+                cores = frozenset() if collects or not how.cores else how.cores[slot]
+                running[slot] = cell, submit(cell, slot, cores)
                 bar.start(cell)
         for slot, (cell, job) in list(running.items()):
             if job.done():
                 del running[slot]
-                error = job.exception()
-                if error is not None:
+                if (error := job.exception()) is not None:
                     failed[cell] = f"job {job.job_id}: {str(error).strip().splitlines()[-1]}"
                 bar.finish(cell, failed.get(cell))
+        orphans = [cell for cell in waiting if cell.encoder_cell() in failed]
+        for cell in orphans:
+            failed[cell] = "its encoder failed"
+            waiting.remove(cell)
+            bar.finish(cell, failed[cell])
         bar.look()
         if running:
             time.sleep(POLL)
     return failed
+
+
+def needs(cell: Cell, first: dict[str, Cell]) -> set[Cell]:
+    """Return the cells that must be over before this one: its encoder, and the data's collector."""
+    found = {cell.encoder_cell(), first.get(cell.domain)} - {None, cell}
+    return {other for other in found if other is not None}
 
 
 def _stop_if_asked(jobs: list[Any], how: Jobs) -> None:
@@ -116,7 +122,7 @@ def _stop_if_asked(jobs: list[Any], how: Jobs) -> None:
         raise
 
 
-def _submitter(place: Place, how: Jobs) -> Callable[[Cell, int], Any]:
+def _submitter(place: Place, how: Jobs) -> Callable[..., Any]:
     try:
         import submitit
     except ImportError as error:
@@ -132,14 +138,14 @@ def _submitter(place: Place, how: Jobs) -> Callable[[Cell, int], Any]:
         told = " ".join(str(error).split())
         raise ConfigError(f"jobs cannot be submitted to {how.cluster}: {told}") from error
 
-    def submit(cell: Cell, slot: int) -> Any:
+    def submit(cell: Cell, slot: int, cores: frozenset[int] = frozenset()) -> Any:
         file = folder / f"{cell.kind}_{cell.name}.id"
         if how.cluster == "slurm" and (known := queued(file)):
             return submitit.SlurmJob(folder / "%j", known)
         executor.update_parameters(name=cell.name)
         if how.cluster == "local" and count_accelerators() > 1:
             executor.update_parameters(gpus_per_node=1, local_visible_gpus=[slot])
-        job = executor.submit(Job(cell, absolute))
+        job = executor.submit(Job(cell, absolute, cores))
         write_text(file, job.job_id)
         return job
 

@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.paper.cells import Cell, Place, quoted
+from ml_collections import ConfigDict
+
+from experiments.paper.cells import ENDS, Cell, Place, field_of, quoted
 from experiments.paper.launch import waves
 from experiments.paper.progress import cost
-from experiments.paper.studies import PUBLISHED, STUDIES
+from experiments.paper.studies import PUBLISHED, STUDIES, Study
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 
@@ -27,20 +29,8 @@ def study_names(args: list[str]) -> list[str]:
 def write_plan(name: str, cells: list[Cell], place: Place) -> Path:
     """Write a study's cells: what each is, where its results will be, and its command."""
     study = STUDIES[name]
-    rows = [
-        {
-            "kind": cell.kind,
-            "domain": cell.domain,
-            "encoder": cell.encoder,
-            "sampler": cell.sampler,
-            "seeds": cell.seeds,
-            "fields": dict(cell.fields),
-            "value": value_of(cell, study.axis, place),
-            "folder": str(cell.folder(place).relative_to(place.root)),
-            "command": quoted(cell.command(place)),
-        }
-        for cell in cells
-    ]
+    file = place.root / f"{name}.study.json"
+    rows = _with_earlier([_row(cell, study, place) for cell in cells], file)
     plan: dict[str, Any] = {"name": name, "title": study.title, "axis": study.axis}
     plan |= {
         "scale": place.scale,
@@ -48,19 +38,47 @@ def write_plan(name: str, cells: list[Cell], place: Place) -> Path:
         "published": PUBLISHED if name == "samplers" else {},
     }
     place.root.mkdir(parents=True, exist_ok=True)
-    file = place.root / f"{name}.study.json"
     write_text(file, json.dumps(plan, indent=1))
     return file
 
 
-def value_of(cell: Cell, axis: str, place: Place) -> float | None:
+def _row(cell: Cell, study: Study, place: Place) -> dict[str, Any]:
+    """Return a cell as the report reads it; results of another config are not this cell's."""
+    config = cell.config(place)
+    varied = () if cell.kind == "oracle" else study.variants[0]
+    fields = dict(cell.fields) | {path: field_of(config, path) for path in varied}
+    mixed = study.samplers == ("mix",) and cell.sampler in ENDS
+    return {
+        "kind": cell.kind,
+        "domain": cell.domain,
+        "encoder": cell.encoder,
+        "sampler": "mix" if mixed else cell.sampler,
+        "seeds": cell.seeds,
+        "fields": fields,
+        "value": ENDS[cell.sampler] if mixed else _value(cell, config, study.axis),
+        "folder": str(cell.folder(place).relative_to(place.root)),
+        "command": quoted(cell.command(place)),
+        "config": json.loads(config.to_json_best_effort()),
+    }
+
+
+def _value(cell: Cell, config: ConfigDict, axis: str) -> float | None:
     """Return where a cell stands on the study's axis."""
-    if not axis or cell.kind == "oracle":
-        return None
-    value = cell.config(place)
-    for part in axis.split("."):
-        value = value[part]
-    return value
+    return field_of(config, axis) if axis and cell.kind != "oracle" else None
+
+
+def _with_earlier(rows: list[dict[str, Any]], file: Path) -> list[dict[str, Any]]:
+    """Add the cells that an earlier, wider command planned: a narrow one takes none away."""
+    try:
+        earlier = json.loads(file.read_text())["cells"] if file.exists() else []
+    except ValueError:  # cut short: it is written anew
+        earlier = []
+
+    def mark(row):
+        return [row[name] for name in ("kind", "domain", "encoder", "sampler", "value", "fields")]
+
+    known = [mark(row) for row in rows]
+    return rows + [row for row in earlier if mark(row) not in known]
 
 
 def tell(plans: dict[str, list[Cell]], place: Place) -> str:

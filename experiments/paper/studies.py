@@ -1,5 +1,7 @@
 """The studies as tables: which cells each has at each scale. Data only; `cells` makes runs of them.
 
+Laptop scale is what two cores do in an evening: cheetah, three seeds, a third of the updates of a
+run's encoder and a quarter of its policy's. `--domains`, `--seeds` and `--set` ask for more.
 Smoke scale runs every study end to end in a minute or two and says nothing about the method: one
 domain, one or two encoders, two seeds, 60 updates, two or three points of each axis.
 """
@@ -16,11 +18,14 @@ class Size(NamedTuple):
     domains: tuple[str, ...]
     encoders: tuple[str, ...]
     seeds: int
+    fields: tuple[tuple[str, Any], ...] = ()  # of every cell, other than the scale's runs have
 
 
 SIZES = {
     "paper": Size(DOMAINS, ENCODERS, 5),
-    "laptop": Size(DOMAINS, ENCODERS, 3),
+    "laptop": Size(
+        ("cheetah",), ENCODERS, 3, (("encoder.updates", 5000), ("policy.updates", 5000))
+    ),
     "smoke": Size(("cheetah",), ("fb",), 2),
 }
 
@@ -61,7 +66,7 @@ STUDIES = {
             "laptop": (50, 100, 250, 500),
             "smoke": (4, 8),
         },
-        sizes={"laptop": {"encoders": ("lra_p", "fb"), "domains": ("cheetah",)}},
+        sizes={"laptop": {"encoders": ("lra_p", "fb")}},
         oracle=True,
     ),
     "alpha": Study(
@@ -73,7 +78,7 @@ STUDIES = {
             "laptop": (0.0, 0.25, 0.5, 0.75, 1.0),
             "smoke": (0.0, 0.5, 1.0),
         },
-        sizes={"laptop": {"encoders": ("lra_p", "fb"), "domains": ("cheetah",)}},
+        sizes={"laptop": {"encoders": ("lra_p", "fb")}},
         oracle=True,
     ),
     "samplers": Study(
@@ -82,7 +87,7 @@ STUDIES = {
         variants=({"policy.center_reward": True}, {"policy.center_reward": False}),
         sizes={
             "paper": {"encoders": ("fb",)},
-            "laptop": {"encoders": ("fb",), "domains": ("cheetah",)},
+            "laptop": {"encoders": ("fb",)},
             "smoke": {"samplers": ("uniform", "subtraj", "btd")},
         },
         oracle=True,
@@ -97,7 +102,7 @@ STUDIES = {
             "laptop": (5, 10, 50, 100, 500),
             "smoke": (4, 8),
         },
-        sizes={"laptop": {"encoders": ("lra_p", "fb"), "domains": ("cheetah",)}},
+        sizes={"laptop": {"encoders": ("lra_p", "fb")}},
         options={
             "paper": {"num_pieces": 100_000, "num_tasks": 10_000},
             "laptop": {"num_pieces": 100_000, "num_tasks": 10_000},
@@ -112,7 +117,7 @@ STUDIES = {
             "laptop": (5, 10, 20, 50, 100, 200),
             "smoke": (2, 4),
         },
-        sizes={"laptop": {"encoders": ("fb",), "domains": ("cheetah",)}},
+        sizes={"laptop": {"encoders": ("fb",)}},
         oracle=True,
     ),
     "subtrajectories": Study(
@@ -125,7 +130,7 @@ STUDIES = {
         },
         sizes={
             "paper": {"encoders": ("fb",)},
-            "laptop": {"encoders": ("fb",), "domains": ("cheetah",)},
+            "laptop": {"encoders": ("fb",)},
         },
         oracle=True,
     ),

@@ -45,7 +45,7 @@ def main(argv) -> None:
     for name, make in (("index.html", page.make_html), ("report.md", markdown.make_markdown)):
         write_text(out / name, make(TITLE.value, sections, extra, runs, out))
     figures.close(charts)
-    missing = sum(len(study.missing()) for study in studies)
+    missing = len({row.folder for study in studies for row in study.missing()})
     print(f"report: {out / 'index.html'} ({len(studies)} studies, {len(runs)} runs, "
           f"{len(charts)} figures, {missing} cells missing)")  # fmt: skip
 

@@ -88,10 +88,13 @@ def boxes(study: Loaded) -> Chart:
     for i, domain in enumerate(domains):
         for x, sampler in ((i - 0.2, "uniform"), (i + 0.2, "btd")):
             means = [row.mean for row in study.pick(domain=domain, sampler=sampler)]
-            means = [mean for mean in means if math.isfinite(mean)]
+            whole, means = len(means), [mean for mean in means if math.isfinite(mean)]
             if not means:
                 mark_missing(axis, x)
                 continue
+            if len(means) < whole:
+                axis.annotate(f"{len(means)} of {whole}", (x, max(means)), (0, 4), ha="center",
+                              textcoords="offset points", fontsize=7, color="#b00020")  # fmt: skip
             drawn = axis.boxplot(
                 means, positions=[x], widths=0.32, patch_artist=True, whis=(0, 100)
             )
@@ -123,9 +126,10 @@ def profiles(study: Loaded) -> Chart:
                 scores = np.concatenate(strata(tables), axis=1)
                 taus = np.linspace(0, 1.02 * scores.max(), 201)
                 axis.plot(taus, stats.profile(scores, taus), color=colour(sampler))
-            else:
-                axis.text(0.98, 0.9 - 0.08 * j, f"{sampler}: missing", ha="right", fontsize=7,
-                          color="#b00020", transform=axis.transAxes)  # fmt: skip
+            if len(tables) < len(rows):
+                lost = f"{sampler}: {len(rows) - len(tables)} of {len(rows)} encoders missing"
+                axis.text(0.98, 0.9 - 0.08 * j, lost, ha="right", fontsize=7, color="#b00020",
+                          transform=axis.transAxes)  # fmt: skip
         axis.set_xlabel("score tau")
         axis.set_title(domain)
     legend(figure, [line(sampler, colour(sampler)) for sampler in study.names("sampler")])

@@ -80,9 +80,9 @@ def _scores(axis, rows: list[Row], shade: str, sampler: str, index: int) -> None
 
 
 def mark_missing(axis, rows: list[Row], shade: str, index: int) -> None:
-    """Put a cross above the axis where a point is missing; those of other lines stand beside."""
+    """Put a cross above the axis where a point is missing; those of other lines stand above it."""
     for row in rows:
-        axis.annotate("×", (row.value or 0, 0.02), (5 * index, 0), color=shade, fontsize=9,
+        axis.annotate("×", (row.value or 0, 0.02), (0, 6 * index), color=shade, fontsize=9,
                       xycoords=axis.get_xaxis_transform(), textcoords="offset points",
                       ha="center").set_in_layout(False)  # fmt: skip
 
@@ -114,13 +114,13 @@ def components(study: Loaded) -> Chart:
             points = [(row.value, unseen_likelihood(row)) for row in rows]
             points = sorted((x, y) for x, y in points if y is not None)
             if points:
-                second.plot(*zip(*points, strict=True), ":", color=shade, marker="D", markersize=3)
+                second.plot(*zip(*points, strict=True), "-.", color=shade, marker="D", markersize=3)
         second.tick_params(labelsize=8)
     second.set_ylabel("unseen log-likelihood a task vector")
-    kinds = [line("score (left)", "black", "-"), line("likelihood (right)", "black", ":", "D")]
+    kinds = [line("score (left)", "black", "-"), line("likelihood (right)", "black", "-.", "D")]
     chart.figure.legends[0].remove()
-    legend(chart.figure, _keys(study, shades) + kinds)
-    note = " Dotted, right axis: mean log-likelihood of task vectors that the fit has not seen."
+    legend(chart.figure, [*_keys(study, shades), *kinds, *reference_keys(study)])
+    note = " Diamonds, right axis: mean log-likelihood of task vectors that the fit has not seen."
     return chart._replace(caption=chart.caption + note)
 
 

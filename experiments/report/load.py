@@ -92,9 +92,12 @@ def load_study(file: Path, root: Path | None = None) -> Loaded:
     for cell in plan["cells"]:
         folder = file.parent / cell["folder"]
         own = {name: cell[name] for name in Row._fields if name in cell and name != "folder"}
-        rows.append(Row(folder=folder, results=read_results(folder), **own))
+        results = read_results(folder)
+        if results is not None and results["config"] != cell.get("config", results["config"]):
+            results = None  # of other settings than the plan's: its command has not been run
+        rows.append(Row(folder=folder, results=results, **own))
     facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
-    place = str(Path(root.absolute().name) / file.parent.relative_to(root)) if root else "."
+    place = str(Path(root.resolve().name) / file.parent.relative_to(root)) if root else "."
     return Loaded(rows=rows, place=place, **facts)
 
 
@@ -135,6 +138,9 @@ def stamp(rows: list[Row]) -> str:
         data = [f"collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)", *data]
     text = f"scale: {', '.join(scales)} · seeds: {', '.join(map(str, seeds))} · "
     text += "data: " + ", ".join(data)
+    trained = [r["config"]["policy"]["updates"] for r in known if r.get("returns")]
+    if trained:
+        text += " · policy updates: " + ", ".join(f"{n:,}" for n in sorted(set(trained)))
     if lost := sum(row.lost() for row in rows):
         text += f" · {lost} seeds failed"
     if own or scales != ["paper"]:

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from experiments.report.figures import Chart, inline
 from experiments.report.load import Row, stamp
@@ -57,12 +58,12 @@ def make_html(title: str, sections: Sequence[Section], extra: Sequence[Chart],
         f"<p class=stamp>{html.escape(stamp(list(runs)))}</p>",
     ]
     marks = [html.escape(f"{s.study.place}-{s.study.name}") for s in sections]
-    names = [f"{s.study.name} ({s.study.scale})" for s in sections]
+    names = [html.escape(f"{s.study.name} ({s.study.scale})") for s in sections]
     links = (f'<a href="#{mark}">{name}</a>' for mark, name in zip(marks, names, strict=True))
     parts.append(f'<nav>{"".join(links)}<a href="#runs">runs</a></nav>')
     for section, mark in zip(sections, marks, strict=True):
         study = section.study
-        parts.append(f'<h2 id="{mark}">{study.name} ({study.scale} scale)</h2>')
+        parts.append(f'<h2 id="{mark}">{html.escape(f"{study.name} ({study.scale} scale)")}</h2>')
         parts.append(f"<p>{html.escape(study.title)}.</p>{_missing(section)}")
         parts += [_figure(chart) for chart in section.charts]
         parts += [_table(table, out) for table in section.tables]
@@ -88,10 +89,10 @@ def _missing(section: Section) -> str:
     lost = section.study.missing()
     if not lost:
         return ""
-    items = "".join(f"<li>{row.folder.name}: <code>{html.escape(row.command)}</code></li>"
-                    for row in lost)  # fmt: skip
-    told = f"{len(lost)} of {len(section.study.rows)} cells are missing"
-    return f"<details class=stamp><summary>{told}</summary><ul>{items}</ul></details>"
+    told = [(html.escape(row.folder.name), html.escape(row.command)) for row in lost]
+    items = "".join(f"<li>{name}: <code>{command}</code></li>" for name, command in told)
+    count = f"{len(lost)} of {len(section.study.rows)} cells are missing"
+    return f"<details class=stamp><summary>{count}</summary><ul>{items}</ul></details>"
 
 
 def _table(table: Table, out: Path) -> str:
@@ -134,9 +135,10 @@ def _run(row: Row, out: Path) -> str:
     place = relative(row.folder, out)
     config = html.escape(json.dumps(results.get("config"), indent=1))
     seconds = results.get("seconds", {}).get("total")
+    taken = f"{seconds:.0f} s; " if seconds is not None else ""
     return (f'<details id="{anchor(row.folder, out)}"><summary>{html.escape(place)}</summary>'
-            f"<p>{html.escape(stamp([row]))}; {seconds} s; results: "
-            f'<a href="{html.escape(place)}/results.json">results.json</a></p>'
+            f"<p>{html.escape(stamp([row]))}; {taken}results: "
+            f'<a href="{html.escape(quote(place))}/results.json">results.json</a></p>'
             f"<p><code>{html.escape(row.command)}</code></p>"
             f"<details><summary>config</summary><pre>{config}</pre></details></details>"
             )  # fmt: skip

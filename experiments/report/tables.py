@@ -100,12 +100,14 @@ def comparison(study: Loaded) -> Table:
             folders = [p[0].folder if p else None for p in pair]
             line = [Entry(domain), Entry(encoder), spread_entry(u, folders[0]),
                     spread_entry(b, folders[1])]  # fmt: skip
+            b, u = common_seeds(pair[1][0], pair[0][0]) if all(pair) else (b[:0], u[:0])
             if u.size and b.size:
                 gain = stats.gain(float(b.mean()), float(u.mean()))
                 outcome = stats.outcome(b.mean(axis=1), u.mean(axis=1))
-                line += [number(gain), Entry(outcome), *_improvement(pair[1][0], pair[0][0])]
+                shown = number(gain) if math.isfinite(gain) else Entry("undefined", -math.inf)
+                line += [shown, Entry(outcome), *_improvement(b, u)]
                 outcomes.append(outcome)
-                gains.append(gain)
+                gains += [gain] if math.isfinite(gain) else []
             else:
                 line += [Entry(MISSING, -math.inf) for _ in range(4)]
             body.append(line)
@@ -118,16 +120,26 @@ def comparison(study: Loaded) -> Table:
     return Table(title, head, body)
 
 
-def _improvement(better: Row, than: Row) -> list[Entry]:
-    """Compare two runs seed by seed, over the seeds that both have."""
-    b, u = better.by_seed(), than.by_seed()
-    both = [seed for seed in b if seed in u]
+def common_seeds(one: Row, other: Row) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores [seed, task] of two runs over the seeds that both have, in one order."""
+    a, b = one.by_seed(), other.by_seed()
+    both = [seed for seed in a if seed in b]
     if not both:
-        return [Entry(MISSING, -math.inf), Entry("no seed in common")]
-    found = stats.improvement_interval(
-        np.stack([b[s] for s in both]), np.stack([u[s] for s in both])
-    )
-    return [number(found.value, 2), Entry(f"{found.low:.2f} to {found.high:.2f}", found.low)]
+        return np.zeros((0, 0)), np.zeros((0, 0))
+    return np.stack([a[s] for s in both]), np.stack([b[s] for s in both])
+
+
+def _improvement(better: np.ndarray, than: np.ndarray) -> list[Entry]:
+    """Compare two runs seed by seed."""
+    found = stats.improvement_interval(better, than)
+    return [number(found.value, 2), _interval(found, len(better), 2)]
+
+
+def _interval(found: stats.Estimate, seeds: int, digits: int = 1) -> Entry:
+    """Show an interval over seeds; one seed has none."""
+    if seeds == 1:
+        return Entry("one seed", found.low)
+    return Entry(f"{found.low:.{digits}f} to {found.high:.{digits}f}", found.low)
 
 
 def aggregate(study: Loaded) -> Table:
@@ -146,7 +158,7 @@ def aggregate(study: Loaded) -> Table:
             scores = np.concatenate(strata(tables), axis=1)
             iqm = stats.bootstrap(scores)
             body.append([Entry(domain), Entry(sampler), number(iqm.value),
-                         Entry(f"{iqm.low:.1f} to {iqm.high:.1f}", iqm.low), number(scores.mean()),
+                         _interval(iqm, len(scores)), number(scores.mean()),
                          Entry(f"{scores.shape[0]} x {scores.shape[1]}", scores.size),
                          runs])  # fmt: skip
     title = "Over all encoders: each encoder and task is a stratum of the bootstrap"

@@ -48,9 +48,9 @@ def fb_loss(
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Fit F B^T to the successor measure by its Bellman equation; `next_*` are target networks."""
     target = discount[:, None] * jnp.min(next_forward @ next_backward.T, axis=0)
-    square, product = losses.off_diagonal_square, losses.diagonal_product
-    off = jax.vmap(square, (0, None, None))(forward, backward, jax.lax.stop_gradient(target))
-    on = jax.vmap(product, (0, None))(forward, backward)
+    target = jax.lax.stop_gradient(target)
+    off = jax.vmap(losses.off_diagonal_error, (0, None, None))(forward, backward, target)
+    on = jax.vmap(losses.diagonal_product, (0, None))(forward, backward)
     terms = {"encoder/off_diagonal": jnp.mean(off), "encoder/diagonal": jnp.mean(on)}
     return jnp.sum(0.5 * off - on), terms
 

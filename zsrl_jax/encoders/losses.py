@@ -19,28 +19,42 @@ def off_diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*
     return (jnp.sum(matrix, axis=(-2, -1)) - diagonal) / (size * (size - 1))
 
 
-def diagonal_mean(matrix: Float[Array, "*k batch batch"]) -> Float[Array, "*k"]:
-    """Return the mean of the entries with i == j."""
-    return jnp.trace(matrix, axis1=-2, axis2=-1) / matrix.shape[-1]
-
-
-def off_diagonal_square(
-    x: Float[Array, "batch d"],
-    y: Float[Array, "batch d"],
-    target: Float[Array, "batch batch"] | None = None,
-) -> Float[Array, ""]:
-    """Return mean_{i!=j} (x_i.y_j - T_ij)^2, without T where none is given.
-
-    |X Y^T - T|^2 = <X^T X, Y^T Y> - 2 <X, T Y> + |T|^2, where these products are less work.
-    """
+def off_diagonal_square(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:
+    """Return mean_{i!=j} (x_i.y_j)^2, by |X Y^T|^2 = <X^T X, Y^T Y> where d x d is less work."""
     size, dim = x.shape
     if 2 * dim > size:
-        return off_diagonal_mean((x @ y.T - (0.0 if target is None else target)) ** 2)
-    whole, diagonal = jnp.sum((x.T @ x) * (y.T @ y)), jnp.sum(x * y, axis=-1)
-    if target is not None:
-        whole += jnp.sum(target**2) - 2 * jnp.sum(x * (target @ y))
-        diagonal -= jnp.diagonal(target)
-    return (whole - jnp.sum(diagonal**2)) / (size * (size - 1))
+        return off_diagonal_mean((x @ y.T) ** 2)
+    whole = jnp.sum((x.T @ x) * (y.T @ y))
+    return (whole - jnp.sum(jnp.sum(x * y, axis=-1) ** 2)) / (size * (size - 1))
+
+
+@jax.custom_vjp
+def off_diagonal_error(
+    x: Float[Array, "batch d"], y: Float[Array, "batch d"], target: Float[Array, "batch batch"]
+) -> Float[Array, ""]:
+    """Return mean_{i!=j} (x_i.y_j - T_ij)^2; T is a constant.
+
+    The gradient is by hand, so that no other matrix of all pairs is made than E = X Y^T - T. (The
+    d x d products of `off_diagonal_square` would lose E: it is a hundredth of what it is made of.)
+    """
+    return _error(x, y, target)[0]
+
+
+def _error(x, y, target):
+    error = x @ y.T - target
+    on, size = jnp.diagonal(error), x.shape[0]
+    value = (jnp.sum(error**2) - jnp.sum(on**2)) / (size * (size - 1))
+    return value, (error, on, x, y)
+
+
+def _error_slope(kept, slope):
+    """Return 2 E Y and 2 E^T X over the pairs, with the diagonal of E taken as 0."""
+    error, on, x, y = kept
+    scale = 2 * slope / (x.shape[0] * (x.shape[0] - 1))
+    return scale * (error @ y - on[:, None] * y), scale * (error.T @ x - on[:, None] * x), None
+
+
+off_diagonal_error.defvjp(_error, _error_slope)
 
 
 def diagonal_product(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> Float[Array, ""]:

@@ -9,7 +9,6 @@ of f too: the paper prints its bar over phi alone.
 """
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
@@ -32,9 +31,8 @@ def lra_sr_loss(
     discount: Float[Array, " batch"],
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Fit f phi^T to the successor measure by its Bellman equation."""
-    target = jax.lax.stop_gradient((discount[:, None] * next_left, target_phi))
-    difference = jnp.concatenate([left, -target[0]], -1), jnp.concatenate([phi, target[1]], -1)
-    off = losses.off_diagonal_square(*difference)  # of f.phi - gamma fbar.phibar
+    target = discount[:, None] * (next_left @ target_phi.T)
+    off = losses.off_diagonal_error(left, phi, jax.lax.stop_gradient(target))
     on = losses.diagonal_product(left, phi)
     return off - 2 * on, {"off_diagonal": off, "diagonal": on}
 

@@ -91,11 +91,14 @@ def behaviour_tasks(
     behaviour: Behaviour,
     config: ConfigDict,
     centre: Float[Array, " d"] | None = None,
+    num: int = 0,
 ) -> Float[Array, "n d"]:
-    """Draw z_tau of `num_subtrajectories` pieces, of occupancies a step minus `centre` if given."""
-    pieces = draw_subtrajectories(
-        key, behaviour.length, config.num_subtrajectories, config.min_length
-    )
+    """Draw z_tau of `num` pieces, of occupancies a step minus `centre` if given.
+
+    0 means `num_subtrajectories`.
+    """
+    num = num or config.num_subtrajectories
+    pieces = draw_subtrajectories(key, behaviour.length, num, config.min_length)
     if centre is None:
         psi = occupancies(behaviour, pieces, config.discount)
     else:
