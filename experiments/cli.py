@@ -9,6 +9,7 @@ import gc
 import os
 import re
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import hosts, programs, signals
 from zsrl_jax.errors import ConfigError, DiskError, DivergedError, ZsrlError
 
+GRACE = 2.0  # seconds that the first of several processes waits before it takes all along
 REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -59,6 +61,8 @@ def _leave(code: int, error: BaseException) -> None:
     if not hosts.several() or hosts.is_shared(error):
         sys.exit(code)
     sys.stderr.flush()
+    if hosts.is_first():
+        time.sleep(GRACE)  # the others may be about to leave for the same reason, each with a code
     os._exit(code)
 
 

@@ -13,7 +13,7 @@ from conftest import ROOT, command
 from mesh_cases import small
 
 from zsrl_jax import hosts, load, metrics, saves, train
-from zsrl_jax.errors import ConfigError
+from zsrl_jax.errors import ConfigError, DamageError, ZsrlError
 
 FIELDS = {
     "seeds": 2, "log_every": 5, "checkpoint_every": 10, "encoder.updates": 20, "encoder.dim": 4,
@@ -117,26 +117,33 @@ def test_rows_over_two_processes_agree_to_float_error(ground):
     assert "devices: seed 1 x data 2" in told[0][0]
 
 
-def wait_for_save(folder, processes):
+def wait_for_save(folder, processes, seconds=500):
+    end = time.monotonic() + seconds
     while saves.newest(folder / "policy", whole=False).folder is None:
+        assert time.monotonic() < end, "no save was made"
         assert all(process.poll() is None for process in processes), ended(processes)
         time.sleep(0.05)
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("which", [0, 1])
-def test_one_is_killed_and_the_run_goes_on(ground, which):
-    args = arguments(ground, f"killed_{which}", **{"policy.updates": 2000})
-    straight = arguments(ground, "long", **{"policy.updates": 2000})
-    assert command(*straight).returncode == 0
+@pytest.mark.parametrize(("which", "axis"), [(0, "seed"), (1, "seed"), (1, "data")])
+def test_one_is_killed_and_the_run_goes_on(ground, which, axis):
+    rows = {"devices.data": 2, "devices.seed": 1} if axis == "data" else {}
+    name, long = f"killed_{which}_{axis}", f"long_{axis}"
+    fields = {"policy.updates": 2000, **rows}
+    args, straight = (arguments(ground, folder, **fields) for folder in (name, long))
+    if axis == "data":
+        assert ended(start(straight))[0] == [0, 0]
+    else:
+        assert command(*straight).returncode == 0
     processes = start(args)
-    wait_for_save(ground / f"killed_{which}", processes)
+    wait_for_save(ground / name, processes)
     processes[which].kill()
     codes, told = ended(processes)  # the other one does not wait for ever
     assert codes[which] == -signal.SIGKILL and codes[1 - which] in (75, -signal.SIGABRT), told
     codes, told = ended(start(args))
     assert codes == [0, 0] and "policy: goes on from update" in told[0][0], told
-    chex.assert_trees_all_equal(params(ground / "long"), params(ground / f"killed_{which}"))
+    chex.assert_trees_all_equal(params(ground / long), params(ground / name))
 
 
 @pytest.mark.faults
@@ -192,6 +199,19 @@ def test_a_single_task_of_slurm_is_alone(tasks, monkeypatch):
         monkeypatch.setenv(name, value)
     hosts.join(None, None, None)
     assert not hosts.several() and hosts.is_first()
+
+
+def test_followers_raise_what_the_first_raised():
+    damage = DamageError("episode.npz", "action", "6 columns", "5")
+    cases = {DamageError: damage, OSError: OSError(28, "no room"),
+             KeyboardInterrupt: KeyboardInterrupt(), ZsrlError: ZeroDivisionError("x")}  # fmt: skip
+    for kind, error in cases.items():
+        word = {"error": type(error).__name__, "text": str(error)}
+        word["errno"] = getattr(error, "errno", None)
+        with pytest.raises(kind) as caught:
+            hosts._take(word)
+        assert hosts.is_shared(caught.value) and str(error) in str(caught.value)
+        assert getattr(caught.value, "errno", None) == word["errno"]
 
 
 def test_one_process_does_the_obvious():

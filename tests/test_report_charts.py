@@ -118,9 +118,8 @@ def test_gains_outcomes_and_counts_are_those_of_the_scores(place, tmp_path):
     shutil.copytree(place.root, copied.root)
     for cell in cells_of("main", copied):
         level = {"uniform": 100.0, "btd": 150.0}.get(cell.sampler, 0.0)
-        if cell.encoder == "aenc":
-            level = 0.0  # no gain over nothing can be told
-        change(copied, cell, returns=[[[level + seed]] * 4 for seed in range(5)])
+        known = cell.encoder != "aenc"  # no gain over nothing can be told
+        change(copied, cell, returns=[[[(level + seed) * known]] * 4 for seed in range(5)])
     table = tables.comparison(load_study(copied.root / "main.study.json"))
     assert "18 wins, 3 ties, 0 losses; average gain +49.0 %" in table.title
     row = next(row for row in table.body if row[1].text == "fb")

@@ -61,6 +61,7 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             shutdown_timeout_seconds=HEARTBEAT,
         )
     except (RuntimeError, ValueError) as error:
+        global_state.client = None  # half made: who asks later is told that this one is alone
         place, told = coordinator or "the first task's node", str(error).splitlines()[0]
         raise errors.ConfigError(f"the processes did not meet at {place}: {told}") from error
     multihost_utils.process_allgather(np.asarray(0))  # connects them while all are here
@@ -91,6 +92,7 @@ def first(function: Callable[[], Any]) -> Any:
         return word["result"]
     except BaseException as error:
         word = {"error": type(error).__name__, "text": str(error)}
+        word["errno"] = getattr(error, "errno", None)
         raise _shared(error) from None
     finally:
         _store().key_value_set(place, json.dumps(word))
@@ -100,8 +102,11 @@ def _take(word: dict[str, Any]) -> Any:
     """Return the first process's result, or raise its error."""
     if "error" not in word:
         return word["result"]
-    kinds = {**vars(errors), "Stopped": signals.Stopped}
-    raise _shared(kinds.get(word["error"], errors.ZsrlError)(word["text"]))
+    if word["errno"] is not None:
+        raise _shared(OSError(word["errno"], word["text"]))
+    kinds = {**vars(errors), "Stopped": signals.Stopped, "KeyboardInterrupt": KeyboardInterrupt}
+    kind = kinds.get(word["error"], errors.ZsrlError)
+    raise _shared(kind.__new__(kind, word["text"]))  # some are made of more than their text
 
 
 def _shared(error: BaseException) -> BaseException:
@@ -115,7 +120,7 @@ def is_shared(error: BaseException) -> bool:
 
 
 def _wait(place: str) -> str:
-    """Wait for word of the first process: as long as it takes, open to signals."""
+    """Wait for word of the first process, as long as it takes; a signal is looked at afterwards."""
     while True:
         try:
             return _store().key_value_try_get(place)

@@ -49,7 +49,13 @@ def shape_of(config: ConfigDict, num_devices: int) -> tuple[int, int]:
                 f"config.devices.data is {data}: expected a divisor of {name} ({rows})"
             )
     most = num_devices // data
-    return seed or max(n for n in range(1, most + 1) if lanes % n == 0), data
+    shape = seed or max(n for n in range(1, most + 1) if lanes % n == 0), data
+    if shape[0] * shape[1] < jax.process_count():
+        raise ConfigError(
+            f"{jax.process_count()} processes, but seed {shape[0]} x data {shape[1]} needs "
+            f"{shape[0] * shape[1]} device(s): start fewer, or set config.devices"
+        )
+    return shape
 
 
 def _batches(config: ConfigDict) -> dict[str, int]:
@@ -72,11 +78,6 @@ def make(config: ConfigDict) -> Mesh | None:
 def _choose(shape: tuple[int, int]) -> np.ndarray:
     """Take devices in turns from all processes; those of a process stand side by side."""
     num, processes = shape[0] * shape[1], jax.process_count()
-    if num < processes:
-        raise ConfigError(
-            f"{processes} processes, but seed {shape[0]} x data {shape[1]} needs {num} device(s): "
-            "start fewer, or set config.devices"
-        )
     by_process = [
         [d for d in jax.devices() if d.process_index == index] for index in range(processes)
     ]

@@ -42,7 +42,7 @@ from zsrl_jax.encoding import (
     report_r2,
     see_behaviour,
 )
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
 from zsrl_jax.oracle import Oracle, OracleData, OracleParams
@@ -97,6 +97,12 @@ def running(
     log, mark = metrics.Log(workdir, silent=not hosts.is_first()), dataset.fingerprint()
     if hosts.first(lambda: mark) != mark:
         raise DataError("this process reads other data than the first: all must see the same files")
+    settings = config.to_json_best_effort()
+    if hosts.first(lambda: settings) != settings:
+        raise ConfigError(
+            "this process has other settings than the first: give all the same command, and name "
+            "the scale where not all see an accelerator"
+        )
     run = Run(config, workdir, log, keys, {}, mark, quiet, {}, devices)
     with signals.caught(), hosts.leading(lock.held(workdir)):
         hosts.first(lambda: resume.check(run, force))
