@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+TITLES = {"share": "share of matrix speed", "torch_ratio": "times PyTorch"}
 LABELS = {"dim": "d", "batch": "batch", "rows": "rows of data"}
 
 
@@ -14,15 +15,18 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
     rows, curves = found["rows"], found.get("growth", [])
     axes_of = list(dict.fromkeys(row["axis"] for row in curves))
-    panels = ["share"] + ["torch_ratio"] * any("torch_ratio" in row for row in rows) + axes_of
-    figure, all_axes = plt.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.6))
-    for panel, axes in zip(panels, np.atleast_1d(all_axes), strict=True):
+    bars = [field for field in TITLES if any(field in row for row in rows)]
+    figure, all_axes = plt.subplots(
+        1, len(bars + axes_of), figsize=(3.6 * len(bars + axes_of), 3.6), layout="constrained"
+    )
+    for panel, axes in zip(bars + axes_of, np.atleast_1d(all_axes), strict=True):
         if panel in axes_of:
             _lines(axes, [row for row in curves if row["axis"] == panel], panel)
         else:
             _bars(axes, rows, panel)
-    figure.tight_layout()
-    figure.savefig(path, bbox_inches="tight", dpi=120)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+    figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
@@ -34,18 +38,24 @@ def _bars(axes: Any, rows: list[dict[str, Any]], field: str) -> None:
         shift = (place - (len(sizes) - 1) / 2) * 0.4
         axes.bar(np.arange(len(names)) + shift, [mine.get(n, np.nan) for n in names], 0.38,
                  label=size)  # fmt: skip
-    axes.set_xticks(np.arange(len(names)), names, rotation=60)
-    axes.set_ylabel({"share": "share of matrix speed", "torch_ratio": "times PyTorch"}[field])
-    axes.legend(fontsize=8)
+    axes.set_xticks(np.arange(len(names)), names, rotation=60, fontsize=8)
+    axes.set_ylabel(TITLES[field])
 
 
 def _lines(axes: Any, rows: list[dict[str, Any]], axis: str) -> None:
+    values = sorted({row["value"] for row in rows})
     for name in dict.fromkeys(row["name"] for row in rows):
-        mine = [row for row in rows if row["name"] == name]
-        axes.loglog(
-            [r["value"] for r in mine], [1e3 * r["seconds"] for r in mine], "o-", label=name
-        )
+        taken = {row["value"]: 1e3 * row["seconds"] for row in rows if row["name"] == name}
+        axes.loglog(list(taken), list(taken.values()), "o-", label=name)
+    axes.minorticks_off()
+    axes.set_xticks(values, [_short(v) for v in values], fontsize=8)
+    spread = [1e3 * row["seconds"] for row in rows]
+    ticks = [t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if t < 2 * max(spread)]
+    axes.set_yticks(ticks, [str(t) for t in ticks], fontsize=8)
+    axes.set_ylim(0.5 * min(spread), 2 * max(spread))
     axes.set_xlabel(LABELS[axis])
     axes.set_ylabel("ms an update")
-    axes.set_ylim(bottom=0.5 * min(1e3 * row["seconds"] for row in rows))
-    axes.legend(fontsize=8)
+
+
+def _short(value: int) -> str:
+    return f"{value:,}" if value < 10_000 else f"$10^{{{round(np.log10(value))}}}$"
