@@ -3,7 +3,8 @@
     python -m experiments.run --config=configs/cell.py:cheetah,fb,uniform,laptop
 
 SCALE is auto (default: paper where JAX sees an accelerator, laptop on a CPU), paper, laptop, or
-smoke (under a minute, for tests).
+smoke (under a minute, for tests). What a run takes at laptop scale stands in the named runs beside
+this file, what studies take at every scale in docs/experiments.md, updates in docs/performance.md.
 """
 
 from collections.abc import Iterable

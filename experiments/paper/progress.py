@@ -69,7 +69,10 @@ class Progress:
             now = max(before, min(position(cell, self.place), self.cost[cell]))
             self.bar.n += now - before  # refreshed below: the rate is that of the whole time
             self.watched[cell] = now
-        names = ", ".join(label(cell) for cell in self.watched)
+        names = ", ".join(
+            label(cell) + ("" if now or cell.kind not in STAGE else " (before its first update)")
+            for cell, now in self.watched.items()
+        )
         self.bar.set_postfix_str(f"{self.at} of {names}" if self.at else names, refresh=False)
         self._draw()
 
