@@ -66,7 +66,7 @@ STUDIES = {
             "laptop": (50, 100, 250, 500),
             "smoke": (4, 8),
         },
-        sizes={"laptop": {"encoders": ("lra_p", "fb")}},
+        sizes={"laptop": {"encoders": ("lra_p",)}},
         oracle=True,
     ),
     "alpha": Study(
@@ -78,7 +78,7 @@ STUDIES = {
             "laptop": (0.0, 0.25, 0.5, 0.75, 1.0),
             "smoke": (0.0, 0.5, 1.0),
         },
-        sizes={"laptop": {"encoders": ("lra_p", "fb")}},
+        sizes={"laptop": {"encoders": ("fb",)}},
         oracle=True,
     ),
     "samplers": Study(
