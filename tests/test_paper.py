@@ -340,6 +340,21 @@ def test_a_cell_starts_when_its_encoder_is_there_and_data_is_collected_once(pret
     assert next(c for c in started if c.kind != "encoder").kind == "oracle"  # the longest first
 
 
+def test_a_failed_job_is_told_by_its_error_and_not_by_its_files(tmp_path):
+    submitit = pytest.importorskip("submitit")
+
+    def fail():
+        raise ValueError("policy.per_task is 0: expected more")
+
+    executor = submitit.AutoExecutor(tmp_path / "%j", cluster="local")
+    executor.update_parameters(timeout_min=10)
+    error = executor.submit(fail).exception()
+    assert jobs.reason(error) == "ValueError: policy.per_task is 0: expected more"
+    assert (
+        jobs.reason(ValueError("broken")) == "broken" and jobs.reason(ValueError()) == "ValueError"
+    )
+
+
 def test_cells_of_an_encoder_that_failed_are_not_started(pretend):
     todo, _, _ = pretend()
     broken = todo[1]

@@ -87,7 +87,7 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
             if job.done():
                 del running[slot]
                 if (error := job.exception()) is not None:
-                    failed[cell] = f"job {job.job_id}: {str(error).strip().splitlines()[-1]}"
+                    failed[cell] = f"job {job.job_id}: {reason(error)}"
                 bar.finish(cell, failed.get(cell))
         orphans = [cell for cell in waiting if cell.encoder_cell() in failed]
         for cell in orphans:
@@ -98,6 +98,13 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
         if running:
             time.sleep(POLL)
     return failed
+
+
+def reason(error: BaseException) -> str:
+    """Return the line that tells why a job failed; submitit puts its files' names below that."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    rules = [place for place, line in enumerate(lines) if set(line) == {"-"}]
+    return lines[rules[-1] - 1] if rules and rules[-1] else (lines or [type(error).__name__])[-1]
 
 
 def needs(cell: Cell, first: dict[str, Cell]) -> set[Cell]:

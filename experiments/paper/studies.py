@@ -63,7 +63,7 @@ STUDIES = {
         axis="encoder.dim",
         values={
             "paper": (50, 100, 250, 500, 750, 1000),
-            "laptop": (50, 100, 250, 500),
+            "laptop": (50, 100, 500),
             "smoke": (4, 8),
         },
         sizes={"laptop": {"encoders": ("lra_p",)}},
@@ -102,7 +102,7 @@ STUDIES = {
             "laptop": (5, 10, 50, 100, 500),
             "smoke": (4, 8),
         },
-        sizes={"laptop": {"encoders": ("lra_p", "fb")}},
+        sizes={"laptop": {"encoders": ("lra_p",)}},
         options={
             "paper": {"num_pieces": 100_000, "num_tasks": 10_000},
             "laptop": {"num_pieces": 100_000, "num_tasks": 10_000},
