@@ -1,27 +1,16 @@
 """What a run leaves behind: train a config, score it, and write results.json beside its saves."""
 
-import importlib.metadata
 import json
-import platform
 import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import Dataset, Scores, evaluate, resume, train
+from zsrl_jax import Dataset, Scores, evaluate, provenance, resume, train
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.divergence import Failure
-
-PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control", "mujoco", "numpy")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found, "backend": jax.default_backend()}
 
 
 def complete(
@@ -79,22 +68,8 @@ def describe_scores(scores: Scores | None) -> dict[str, Any]:
 
 
 def describe(config: ConfigDict, dataset: Dataset, command: list[str]) -> dict[str, Any]:
-    """Return what a result must carry besides: config, versions, scale, data and command."""
-    return {
-        "scale": config.scale,
-        "data": {
-            "source": dataset.source,
-            "episodes": dataset.num_episodes,
-            "transitions": dataset.num_transitions,
-            "notes": list(dataset.notes),
-            "skipped": list(dataset.skipped),
-            "fingerprint": dataset.fingerprint(),
-        },
-        "seeds": [config.seed + i for i in range(config.seeds)],
-        "config": json.loads(config.to_json_best_effort()),
-        "versions": versions(),
-        "command": command,
-    }
+    """Return what a result must carry besides: where it comes from, and its command."""
+    return provenance.describe(config, dataset) | {"command": command}
 
 
 def tell_failed(results: dict[str, Any]) -> str:

@@ -42,8 +42,7 @@ def test_devices_change_no_number(name, noise_dataset):
     """A divided batch is the whole one to float error; seeds on devices of their own bit-equal."""
     learner, data = build(name, noise_dataset)
     one = trained(learner, data, None)
-    if name in ("aenc", "policy"):
-        chex.assert_trees_all_equal(jax.device_get(trained(learner, data, mesh_of(2, 1))), one)
+    chex.assert_trees_all_equal(jax.device_get(trained(learner, data, mesh_of(2, 1))), one)
     divided = trained(learner, data, mesh_of(2, 4))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(divided), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)

@@ -11,7 +11,7 @@ ORDER = [
     "hush", "envs", "data", "networks", "learner", "encoders", "gmm", "tasks", "td3", "mesh",
     "loop", "feed", "divergence", "infer",
     "settings", "checkpoint", "saves", "explore", "collection", "card", "source", "metrics",
-    "facts", "takeover", "stage", "encoding", "resume", "agent", "oracle", "finished",
+    "provenance", "facts", "takeover", "stage", "encoding", "resume", "agent", "oracle", "finished",
     "evaluation", "pipeline", "statistics", "geometry", "probe",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")

@@ -18,7 +18,8 @@ from experiments.report import curves, figures, markdown, page
 from experiments.report.load import load_runs, load_studies
 from experiments.report.studies import all_runs, make_section
 from experiments.report.tables import MISSING
-from zsrl_jax import geometry
+from zsrl_jax import geometry, probe
+from zsrl_jax.divergence import Failure
 from zsrl_jax.errors import DataError
 
 FIELDS = (
@@ -122,8 +123,44 @@ def test_curves_are_drawn_of_runs_scored_during_training(place, tmp_path):
     drawn = chart.figure.axes[0].get_lines()[0]
     np.testing.assert_array_equal(drawn.get_xdata(), [2, 4])
     figures.close([chart])
+    shutil.copytree(folder, tmp_path / "cut" / "off")
+    (tmp_path / "cut" / "off" / "results.json").unlink()
+    chart = curves.draw([tmp_path / "cut"])  # of a run that was cut off
+    said = chart.figure.texts[0].get_text()
+    assert "scale: smoke" in said and "collected by ourselves" in said and "1 of 1 runs unf" in said
+    assert chart.figure.axes[0].get_title() == "cheetah"
+    figures.close([chart])
+    shutil.rmtree(tmp_path / "cut")
     with pytest.raises(DataError, match="evaluate.every"):
         curves.draw([tmp_path])
+
+
+def test_a_seed_whose_encoder_failed_is_not_measured(place, monkeypatch, tmp_path):
+    pair = place._replace(out=tmp_path, size=Size(("cheetah",), ("fb",), 2))
+    cells = [cells_of(name, pair)[0] for name in ("dilution", "task_space")]
+    whole = json.loads((work.do(cells[0], pair) / "results.json").read_text())
+    (tmp_path / "smoke" / "dilution").rename(tmp_path / "whole")
+    encode = probe.encode
+
+    def first_fails(run, dataset):
+        run.failed[0] = Failure(0, "encoder", 3, "encoder/loss", 2)
+        return encode(run, dataset)
+
+    monkeypatch.setattr(probe, "encode", first_fails)
+    cut, near = (json.loads((work.do(c, pair) / "results.json").read_text()) for c in cells)
+    assert cut["dilution"]["trace"] == whole["dilution"]["trace"][1:]
+    assert cut["dilution"]["variance"]["btd"] == whole["dilution"]["variance"]["btd"][1:]
+    assert len(near["task_space"]["overlap"]) == 1
+    with np.load(cells[1].folder(pair) / "vectors.npz") as found:
+        assert {len(found[name]) for name in found} == {1}
+
+
+def test_studies_of_folders_with_one_name_stay_apart(place, tmp_path):
+    other = tmp_path / place.out.name
+    shutil.copytree(place.root, other / "smoke", ignore=shutil.ignore_patterns("encoders"))
+    studies = load_studies(place.out, other, other / "smoke")  # the last are known already
+    name = place.out.name
+    assert [s.place for s in studies] == [f"{name}/smoke"] * 2 + [f"{name}-2/smoke"] * 2
 
 
 def test_a_cell_that_fails_is_told_and_the_others_go_on(place):

@@ -12,10 +12,14 @@ from experiments.report import figures, page
 from experiments.report.figures import finish, panels
 from experiments.report.load import Loaded, Row
 from experiments.report.studies import Section
-from experiments.report.tables import Entry, Table, number
+from experiments.report.tables import Entry, Table, number, spread_entry
 
 pytestmark = pytest.mark.browser
 SCORES = [9.5, 100.0, float("nan"), 20.0, -3.5]
+
+
+def two_seeds(score: float) -> np.ndarray:
+    return np.array([[score - 1], [score + 1]]) if np.isfinite(score) else np.zeros((0, 0))
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +34,13 @@ def report(tmp_path_factory) -> Path:
             for i in range(len(SCORES))]  # fmt: skip
     figure, (axis,) = panels(1)
     axis.plot(np.arange(3))
-    body = [[Entry(row.encoder), number(score, folder=row.folder)]
-            for row, score in zip(rows, SCORES, strict=True)]  # fmt: skip
+    body = [
+        [Entry(row.encoder), number(score, folder=row.folder), spread_entry(two_seeds(score))]
+        for row, score in zip(rows, SCORES, strict=True)
+    ]
     study = Loaded("main", "A study", "smoke", "", rows, {}, "x")
     chart = finish("main", "A chart", figure, rows)
-    section = Section(study, [chart], [Table("Scores", ["encoder", "score"], body)])
+    section = Section(study, [chart], [Table("Scores", ["encoder", "score", "±"], body)])
     file = folder / "index.html"
     file.write_text(page.make_html("Report", [section], [], rows, folder))
     figures.close([chart])
@@ -66,6 +72,9 @@ def test_page_opens_sorts_and_says_nothing_wrong(report, tmp_path):
             ]  # numbers, not words
             window.run(f"{heads}[1].click()")
             assert column(window, 1) == ["100.0", "20.0", "9.5", "-3.5", "missing"]
+            window.run(f"{heads}[2].click()")
+            told = [f"{score} ± 1.4" for score in (-3.5, 9.5, 20.0, 100.0)]
+            assert column(window, 2) == ["missing", *told]
             window.run(f"{heads}[0].click()")
             assert column(window, 0) == ["e0", "e1", "e2", "e3", "e4"]
         else:

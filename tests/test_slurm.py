@@ -1,10 +1,14 @@
-"""A cell on a real SLURM: submitted, preempted, requeued, and completed from its saves."""
+"""On a real SLURM: cells submitted, preempted, requeued and completed; one run of two tasks."""
 
 import json
 import subprocess
+import sys
 import time
 
+import chex
 import pytest
+from conftest import ROOT, command
+from test_hosts import arguments, lines, params
 
 from experiments.paper.cells import Place, cells_of
 from experiments.paper.jobs import Jobs, _submitter, run_jobs
@@ -36,6 +40,17 @@ def test_cells_run_as_jobs_encoders_first(tmp_path):
     assert len([f for f in (place.root / "jobs").iterdir() if f.is_dir()]) == 2  # a job a cell
 
 
+def test_tasks_of_a_step_train_one_run(tmp_path):
+    """As docs/devices.md has it: srun with two tasks, which meet without a flag."""
+    call = ["srun", "-n2", sys.executable, "-m", "experiments.run", *arguments(tmp_path, "two")]
+    done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("devices: seed 2 x data 1") == done.stdout.count("results:") == 1
+    assert command(*arguments(tmp_path, "one")).returncode == 0
+    chex.assert_trees_all_equal(params(tmp_path / "one"), params(tmp_path / "two"))
+    assert lines(tmp_path / "one") == lines(tmp_path / "two")  # written once
+
+
 @pytest.mark.parametrize("how", ["preemption", "time"])
 def test_a_job_is_requeued_and_goes_on_from_its_saves(tmp_path, how):
     place = place_of(tmp_path, 20_000)
@@ -60,7 +75,8 @@ def test_a_job_is_requeued_and_goes_on_from_its_saves(tmp_path, how):
         again = _submitter(place, HOW)(cell, 0)
         assert again.job_id == job.job_id  # a command that is started anew finds it
         wait_for(lambda: max(steps(), default=0) > reached)
-        assert steps() == sorted(set(steps()))  # no update was done twice, none is missing
+        found = steps()
+        assert found == [*range(5, found[-1] + 1, 5)]  # no line is there twice, none is missing
     finally:
         subprocess.run(["scancel", job.job_id], check=True)
 

@@ -25,6 +25,7 @@ from zsrl_jax import (
     metrics,
     oracle,
     programs,
+    provenance,
     resume,
     signals,
     td3,
@@ -106,6 +107,7 @@ def running(
     run = Run(config, workdir, log, keys, {}, mark, quiet, {}, devices)
     with signals.caught(), hosts.leading(lock.held(workdir)):
         hosts.first(lambda: resume.check(run, force))
+        hosts.first(lambda: provenance.write(workdir, config, dataset))
         try:
             yield run
             run.take_over()

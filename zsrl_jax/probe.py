@@ -44,14 +44,17 @@ def dilution(
     num_pieces: int,
     num_tasks: int,
 ) -> dict[str, Any]:
-    """Measure Tr(Sigma) / d and the variance of returns under each sampler; lists over seeds."""
+    """Measure Tr(Sigma) / d and the variance of returns under each sampler; lists over seeds.
+
+    Seeds whose encoder failed are left out, here and in `task_space`.
+    """
     with pipeline.running(config, dataset, workdir, quiet) as run:
-        encoded = encode(run, dataset)
-        psi, square = _occupancies(run, encoded, num_pieces)
+        encoded, alive = encode(run, dataset), _alive(run)
+        psi, square = (found[alive] for found in _occupancies(run, encoded, num_pieces))
         scaled = [p / s**0.5 for p, s in zip(psi, square, strict=True)]
         variance = {}
         for name in SAMPLED:
-            z = _draw(run, encoded, name, num_tasks)
+            z = _draw(run, encoded, name, num_tasks)[alive]
             pairs = zip(scaled, z, strict=True)
             variance[name] = [geometry.return_variance(p, tasks) for p, tasks in pairs]
     trace = [geometry.normalized_trace(p) for p in scaled]
@@ -81,12 +84,18 @@ def task_space(
     agent = Agent(_plain(config), dataset.spec, dataset.domain, params)
     tasks = list(DOMAINS[config.domain].tasks)
     vectors["tasks"] = np.stack([agent.infer(task) for task in tasks], axis=1)
+    vectors = {name: found[_alive(run)] for name, found in vectors.items()}
     rivals = ("btd", "uniform")
     found = [
         geometry.overlap(z, {name: vectors[name][i] for name in rivals}, threshold)._asdict()
         for i, z in enumerate(vectors["tasks"])
     ]
     return {"tasks": tasks, "overlap": found, "num": num}, vectors
+
+
+def _alive(run: Run) -> list[int]:
+    """Return the places of the seeds that have not failed."""
+    return [place for place in range(len(run.keys)) if place not in run.failed]
 
 
 def _plain(config: ConfigDict) -> ConfigDict:

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments import results
 from experiments.paper.cells import Cell, Place
-from zsrl_jax import Dataset, probe
+from zsrl_jax import Dataset, probe, resume
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
 
@@ -80,19 +80,24 @@ def _score(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
 
 
 def _dilution(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
-    config, start = cell.config(place), time.monotonic()
-    measured = probe.dilution(config, dataset, cell.folder(place), QUIET, **dict(cell.options))
-    found = results.describe(config, dataset, cell.command(place)) | {"dilution": measured}
-    return found | {"seconds": {"measure": time.monotonic() - start}}
+    config, folder, start = cell.config(place), cell.folder(place), time.monotonic()
+    measured = probe.dilution(config, dataset, folder, QUIET, **dict(cell.options))
+    return _measured(cell, place, dataset, start) | {"dilution": measured}
 
 
 def _task_space(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
-    config, start = cell.config(place), time.monotonic()
-    folder = cell.folder(place)
+    config, folder, start = cell.config(place), cell.folder(place), time.monotonic()
     measured, vectors = probe.task_space(config, dataset, folder, QUIET, **dict(cell.options))
     arrays: dict[str, Any] = dict(vectors)
     np.savez_compressed(folder / "vectors.npz", **arrays)
-    found = results.describe(config, dataset, cell.command(place)) | {"task_space": measured}
+    return _measured(cell, place, dataset, start) | {"task_space": measured}
+
+
+def _measured(cell: Cell, place: Place, dataset: Dataset, start: float) -> dict[str, Any]:
+    """Return what every result says of itself, for what was measured without scores."""
+    found = results.describe(cell.config(place), dataset, cell.command(place))
+    failed = resume.failed(cell.folder(place)).values()
+    found["failed"] = [failure._asdict() for failure in failed]
     return found | {"seconds": {"measure": time.monotonic() - start}}
 
 

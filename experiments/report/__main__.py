@@ -29,7 +29,7 @@ def main(argv) -> None:
     for root in roots:
         if not root.is_dir():
             raise DataError(f"folder '{root}' does not exist: expected a folder with runs")
-    studies = in_order([study for root in roots for study in load_studies(root)])
+    studies = in_order(load_studies(*roots))
     runs = [row for root in roots for row in load_runs(root)]
     extra = [curves.draw(roots)] if CURVES.value else []
     if not (studies or runs or extra):

@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.report.figures import CYCLE, Chart, finish, legend, line, panels
 from experiments.report.load import Row, read_results
+from zsrl_jax import provenance
 from zsrl_jax.errors import DataError
 
 DASHES = ("-", "--", ":", "-.")
@@ -21,25 +22,16 @@ def find(roots: Sequence[Path]) -> list[tuple[Row, Points]]:
         points = read_points(file)
         if points:
             folder, results = file.parent, read_results(file.parent)
-            found[folder] = (
-                Row(_domain(folder, results), "", "", {}, None, folder, "", results),
-                points,
-            )
+            started = read_results(folder, provenance.FILE)
+            domain = (results or started or {"config": {"domain": ""}})["config"]["domain"]
+            row = Row(domain, "", "", {}, None, folder, "", results, started=started)
+            found[folder] = row, points
     if not found:
         told = ", ".join(f"'{root}'" for root in roots)
         raise DataError(
             f"no run under {told} was scored during training: run with --config.evaluate.every=N"
         )
     return list(found.values())
-
-
-def _domain(folder: Path, results: dict | None) -> str:
-    """Return a run's domain, of an unfinished one by its saves."""
-    if results:
-        return results["config"]["domain"]
-    for file in folder.glob("*/step_*/manifest.json"):
-        return json.loads(file.read_text())["meta"]["facts"]["domain"]
-    return ""
 
 
 def read_points(file: Path) -> Points:

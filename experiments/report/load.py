@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ class Row(NamedTuple):
     command: str
     results: dict[str, Any] | None
     kind: str = "score"
+    started: dict[str, Any] | None = None  # of a run without results: what it is
 
     @property
     def scores(self) -> np.ndarray:
@@ -40,9 +42,11 @@ class Row(NamedTuple):
         return {seed: scores for seed, scores, good in pairs if good}
 
     def lost(self) -> int:
-        """Return how many seeds of a scored run have no score."""
+        """Return how many seeds of a run have no score, or were not measured."""
         results = self.results or {}
-        return len(results["returns"]) - len(self.by_seed()) if results.get("returns") else 0
+        if results.get("returns"):
+            return len(results["returns"]) - len(self.by_seed())
+        return len(results.get("failed", ()))
 
     @property
     def mean(self) -> float:
@@ -74,9 +78,9 @@ class Loaded(NamedTuple):
         return [row for row in self.rows if row.results is None]
 
 
-def read_results(folder: Path) -> dict[str, Any] | None:
-    """Return a run's results, or None where there are none."""
-    file = folder / "results.json"
+def read_results(folder: Path, name: str = "results.json") -> dict[str, Any] | None:
+    """Return a run's results (or another file of its folder), or None where there are none."""
+    file = folder / name
     if not file.exists():
         return None
     try:
@@ -85,8 +89,8 @@ def read_results(folder: Path) -> dict[str, Any] | None:
         raise DataError(f"'{file}' is damaged: {error}; run its command again") from error
 
 
-def load_study(file: Path, root: Path | None = None) -> Loaded:
-    """Read a study and all results that its cells have; `root`: what its place is told from."""
+def load_study(file: Path, place: str = ".") -> Loaded:
+    """Read a study and all results that its cells have; `place`: how its folder is called."""
     plan = json.loads(file.read_text())
     rows = []
     for cell in plan["cells"]:
@@ -97,13 +101,21 @@ def load_study(file: Path, root: Path | None = None) -> Loaded:
             results = None  # of other settings than the plan's: its command has not been run
         rows.append(Row(folder=folder, results=results, **own))
     facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
-    place = str(Path(root.resolve().name) / file.parent.relative_to(root)) if root else "."
     return Loaded(rows=rows, place=place, **facts)
 
 
-def load_studies(root: Path) -> list[Loaded]:
-    """Find every study under a folder."""
-    return [load_study(file, root) for file in sorted(root.rglob("*.study.json"))]
+def load_studies(*roots: Path) -> list[Loaded]:
+    """Find every study under some folders, each once; folders of one name are numbered."""
+    found: dict[Path, Loaded] = {}
+    named: Counter[str] = Counter()
+    for root in roots:
+        name = root.resolve().name
+        named[name] += 1
+        name += f"-{named[name]}" if named[name] > 1 else ""
+        for file in sorted(root.rglob("*.study.json")):
+            place = (Path(name) / file.parent.relative_to(root)).as_posix()
+            found.setdefault(file.resolve(), load_study(file, place))
+    return list(found.values())
 
 
 def load_runs(root: Path) -> list[Row]:
@@ -126,7 +138,7 @@ def load_runs(root: Path) -> list[Row]:
 
 def stamp(rows: list[Row]) -> str:
     """Say of which scale, data and seeds a figure is: it stands on every figure."""
-    known = [row.results for row in rows if row.results]
+    known = [found for row in rows if (found := row.results or row.started)]
     if not known:
         return "no results yet"
     scales = sorted({r["scale"] for r in known})
@@ -138,9 +150,11 @@ def stamp(rows: list[Row]) -> str:
         data = [f"collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)", *data]
     text = f"scale: {', '.join(scales)} · seeds: {', '.join(map(str, seeds))} · "
     text += "data: " + ", ".join(data)
-    trained = [r["config"]["policy"]["updates"] for r in known if r.get("returns")]
-    if trained:
-        text += " · policy updates: " + ", ".join(f"{n:,}" for n in sorted(set(trained)))
+    for stage in ("encoder", "policy"):
+        of = [r for r in known if stage == "encoder" or r.get("returns")]
+        updates = {r["config"][stage]["updates"] for r in of if stage in r["config"]}
+        if updates:
+            text += f" · {stage} updates: " + ", ".join(f"{n:,}" for n in sorted(updates))
     if lost := sum(row.lost() for row in rows):
         text += f" · {lost} seeds failed"
     if own or scales != ["paper"]:
