@@ -7,7 +7,7 @@ import time
 import pytest
 
 from experiments.paper import jobs, launch, progress
-from experiments.paper.cells import Place, cells_of
+from experiments.paper.cells import Cell, Place, cells_of
 from zsrl_jax import signals
 
 
@@ -87,8 +87,9 @@ class Pretended:
 def pretend(tmp_path, monkeypatch):
     """Run `main` and `alpha` of two encoders as jobs that do nothing; return what was started."""
 
-    def run(broken=None, at_once=2):
+    def run(broken=None, at_once=2, empty=None):
         place, log = Place(tmp_path, "smoke"), []
+        monkeypatch.setattr(Cell, "is_done", lambda cell, place: cell != empty)
         encoders, rest = launch.waves([*cells_of("main", place), *cells_of("alpha", place)])
 
         def submit(cell, slot, cores):
@@ -120,6 +121,34 @@ def test_a_cell_starts_when_its_encoder_is_there_and_data_is_collected_once(pret
         (1, frozenset({7})),
     }
     assert next(c for c in started if c.kind != "encoder").kind == "oracle"  # the longest first
+
+
+def test_a_job_that_leaves_no_results_has_failed(pretend):
+    empty = cells_of("main", Place("", "smoke"))[-1]
+    assert pretend(empty=empty)[2] == {empty: "job 1 left no results of these settings"}
+
+
+def test_every_job_of_this_machine_gets_an_accelerator_by_its_name(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+    place, seen = Place(tmp_path, "smoke"), []
+    cell = cells_of("components", place)[0]
+
+    def look(cell, place):
+        return seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+    def submitted(executor, job):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # as submitit has it for a job
+        job()
+        return Pretended()
+
+    monkeypatch.setattr(jobs, "do", look)
+    monkeypatch.setattr("submitit.AutoExecutor.submit", submitted)
+    for chosen, expected in (("2,GPU-77", ["2", "GPU-77", "2"]), ("", ["", "", ""])):
+        for slot in range(3):
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", chosen)
+            jobs._submitter(place, jobs.Jobs("local", 3, {}))(cell, slot)
+        assert seen == expected
+        seen.clear()
 
 
 def test_a_failed_job_is_told_by_its_error_and_not_by_its_files(tmp_path):

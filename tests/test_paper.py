@@ -5,11 +5,12 @@ import os
 import signal
 
 import pytest
+from made_up import fill
 
 from experiments import cli
 from experiments.paper import cells, jobs, launch, progress, work
 from experiments.paper.cells import Cell, Place, cells_of
-from experiments.paper.plan import study_names, write_plan
+from experiments.paper.plan import check_folders, study_names, write_plan
 from experiments.paper.studies import STUDIES, Size
 from zsrl_jax import signals
 from zsrl_jax.errors import ConfigError, TaskError
@@ -54,6 +55,23 @@ def test_laptop_studies_are_short_runs_and_flags_win(tmp_path):
     ]
     oracle = cells_of("main", place)[-1]
     assert oracle.kind == "oracle" and oracle.config(place).policy.updates == 5000
+
+
+def test_a_place_of_other_settings_is_refused_before_it_is_touched(tmp_path):
+    place = Place(tmp_path, "laptop")
+    fill(place, "alpha")
+    every = [cell for part in launch.waves(cells_of("alpha", place)) for cell in part]
+    check_folders(every, place)
+    check_folders(every, place._replace(fields=(("evaluate.every", 7), ("log_every", 3))))
+    for field in (("policy.updates", 20_000), ("tasks.min_length", 7)):
+        with pytest.raises(ConfigError, match=rf"{field[0]} was .*, now {field[1]}; name another"):
+            check_folders(every, place._replace(fields=(field,)))
+    encoder = every[0].folder(place)
+    encoder.mkdir(parents=True)
+    config = json.loads(every[0].config(place).to_json_best_effort())
+    (encoder / "run.json").write_text(json.dumps({"config": config}))  # not finished yet
+    with pytest.raises(ConfigError, match=r"encoder.updates was 5000, now 7; name another --out"):
+        check_folders(every, place._replace(fields=(("encoder.updates", 7),)))
 
 
 def test_encoders_are_trained_once_for_all_samplers_alphas_and_components(tmp_path):

@@ -148,6 +148,11 @@ def test_a_seed_whose_encoder_failed_is_not_measured(place, monkeypatch, tmp_pat
 
     monkeypatch.setattr(probe, "encode", first_fails)
     cut, near = (json.loads((work.do(c, pair) / "results.json").read_text()) for c in cells)
+    assert [f["quantity"] for f in cut["failed"]] == ["encoder/loss"] and whole["failed"] == []
+    write_plan("dilution", cells[:1], pair)
+    section = make_section(load_studies(tmp_path / "smoke")[0])
+    assert "1 seeds failed" in section.charts[0].figure.texts[0].get_text()
+    figures.close(section.charts)
     assert cut["dilution"]["trace"] == whole["dilution"]["trace"][1:]
     assert cut["dilution"]["variance"]["btd"] == whole["dilution"]["variance"]["btd"][1:]
     assert len(near["task_space"]["overlap"]) == 1

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from experiments.paper.cells import Place, cells_of
 from experiments.paper.plan import write_plan
 from experiments.paper.studies import STUDIES, Size
-from experiments.report import charts, figures, measures, tables
+from experiments.report import charts, figures, lines, measures, tables
 from experiments.report.load import load_runs, load_study
 from experiments.report.markdown import write_study
 from experiments.report.page import make_html
@@ -33,10 +33,27 @@ def change(place, cell, **fields):
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
+@pytest.fixture(scope="module")
+def laptop(tmp_path_factory):
+    """One narrow panel a chart, and more to say below it: seeds that failed."""
+    place = Place(tmp_path_factory.mktemp("laptop"), "laptop")
+    fill(place, *STUDIES)
+    for cell in dict.fromkeys(cell for name in STUDIES for cell in cells_of(name, place)):
+        found = json.loads((cell.folder(place) / "results.json").read_text())
+        if "returns" in found:
+            found["returns"][0] = [[None]] * len(found["tasks"])
+        change(place, cell, **found, failed=[{}])
+    return place
+
+
+@pytest.mark.parametrize("scale", ["paper", "laptop"])
 @pytest.mark.parametrize("name", STUDIES)
-def test_legends_stamps_and_panels_stand_apart(place, name, monkeypatch):
+def test_legends_stamps_and_panels_stand_apart(place, laptop, name, scale, monkeypatch):
     monkeypatch.setattr(measures, "_umap", measures._pca)  # it takes a minute to compile
-    section = make_section(load_study(place.root / f"{name}.study.json"))
+    root = {"paper": place, "laptop": laptop}[scale].root
+    section = make_section(load_study(root / f"{name}.study.json"))
+    said = section.charts[0].figure.texts[0].get_text()
+    assert f"scale: {scale}" in said and ("seeds failed" in said) == (scale == "laptop")
     for chart in section.charts[:2]:
         chart.figure.draw_without_rendering()
         boxes = [axis.get_tightbbox() for axis in chart.figure.axes]
@@ -157,6 +174,42 @@ def test_the_chart_of_components_names_every_line(place):
     figures.close([chart])
 
 
+def test_the_likelihood_is_of_the_seeds_that_have_a_score(tmp_path):
+    place = Place(tmp_path, "smoke")
+    fill(place, "components")
+    cell = cells_of("components", place)[0]
+    line = {"step": 1, "tasks/unseen_log_likelihood": [3.0, "nan"]}
+    (cell.folder(place) / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    change(place, cell, returns=[[[5.0]] * 4, [[None]] * 4])
+    row = load_study(place.root / "components.study.json").rows[0]
+    assert lines.unseen_likelihood(row) == 3.0
+    assert lines.unseen_likelihood(row._replace(results=None)) is None
+
+
+def test_samplers_of_two_encoders_are_drawn_apart(tmp_path):
+    place = Place(tmp_path, "smoke", Size((), ("fb", "lra_p"), 2))
+    fill(place, "samplers")
+    section = make_section(load_study(place.root / "samplers.study.json"))
+    assert [chart.name for chart in section.charts] == ["samplers_fb", "samplers_lra_p"]
+    assert [len(chart.figure.axes[0].patches) for chart in section.charts] == [6, 6]
+    for table, encoder in zip(section.tables, ("fb", "lra_p"), strict=False):
+        assert f"on {encoder} features" in table.title
+        assert all(encoder in entry.folder.name for row in table.body for entry in row[1:3])
+    figures.close(section.charts)
+
+
+def test_an_encoder_that_lost_seeds_takes_none_from_the_others(tmp_path):
+    place = Place(tmp_path, "smoke")
+    fill(place, "main")
+    for cell in cells_of("main", place):
+        lost = cell.encoder == "fb" and cell.sampler == "btd"
+        level = 10.0 if cell.encoder == "fb" else 20.0
+        change(place, cell, returns=[[[None if lost else level]] * 4, [[level]] * 4])
+    study = load_study(place.root / "main.study.json")
+    means = {row[1].text: row[4].value for row in tables.aggregate(study).body}
+    assert means["uniform"] == 15.0 and means["btd"] == pytest.approx((10 + 20 + 20) / 3)
+
+
 def test_runs_of_no_study_have_a_table_of_their_own(place, tmp_path):
     btd, oracle = (tmp_path / name for name in ("mine", "oracle"))
     cells = {cell.name: cell for cell in cells_of("main", place)}
@@ -174,6 +227,12 @@ def test_runs_of_no_study_have_a_table_of_their_own(place, tmp_path):
     score = float(np.mean([x[1] for x in found["returns"]]))
     assert ideal[2].text == "missing" and ideal[3].value == pytest.approx(score)
     assert loose_runs([section], load_runs(tmp_path)) == []
+    one["config"]["domain"] = "quadruped"  # of a domain that no other run is of
+    (oracle / "results.json").write_text(json.dumps(one))
+    nowhere = found | {"tasks": [], "returns": [], "random": []}  # of data without a simulator
+    (btd / "results.json").write_text(json.dumps(nowhere))
+    (section,) = loose_runs([study], load_runs(tmp_path))
+    assert [e.text for e in section.tables[0].body[0]][-1] == "oracle"
 
 
 def test_a_report_of_two_scales_keeps_both(tmp_path):

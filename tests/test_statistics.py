@@ -110,3 +110,12 @@ def test_gain_and_outcome():
 def test_scores_of_another_shape_are_refused():
     with pytest.raises(ValueError, match="expected \\(runs, tasks\\)"):
         stats.bootstrap(np.zeros(3))
+
+
+def test_a_task_of_fewer_runs_counts_with_those_it_has():
+    ragged = np.array([[1.0, np.nan], [3.0, 8.0], [5.0, np.nan]])
+    assert stats.mean(ragged) == (1 + 3 + 5 + 8) / 4
+    assert stats.interquartile_mean(ragged) == (3 + 5) / 2
+    found = stats.bootstrap(ragged, stats.mean)
+    assert found.value == 4.25 and (found.low, found.high) == (11 / 4, 23 / 4)  # 8 is in all draws
+    np.testing.assert_array_equal(stats.profile(ragged, np.array([2.0, 6.0])), [0.75, 0.25])

@@ -107,7 +107,7 @@ def running(
     run = Run(config, workdir, log, keys, {}, mark, quiet, {}, devices)
     with signals.caught(), hosts.leading(lock.held(workdir)):
         hosts.first(lambda: resume.check(run, force))
-        hosts.first(lambda: provenance.write(workdir, config, dataset))
+        hosts.first(lambda: provenance.write(workdir, config, dataset, mark))
         try:
             yield run
             run.take_over()

@@ -62,6 +62,7 @@ def dilution(
         "square_norm": [float(s) for s in square],
         "num_pieces": num_pieces,
         "num_tasks": num_tasks,
+        "failed": [failure._asdict() for failure in run.failed.values()],
     }
 
 
@@ -90,7 +91,8 @@ def task_space(
         geometry.overlap(z, {name: vectors[name][i] for name in rivals}, threshold)._asdict()
         for i, z in enumerate(vectors["tasks"])
     ]
-    return {"tasks": tasks, "overlap": found, "num": num}, vectors
+    failed = [failure._asdict() for failure in run.failed.values()]
+    return {"tasks": tasks, "overlap": found, "num": num, "failed": failed}, vectors
 
 
 def _alive(run: Run) -> list[int]:

@@ -25,8 +25,8 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **found, "backend": jax.default_backend()}
 
 
-def describe(config: ConfigDict, dataset: Dataset) -> dict[str, Any]:
-    """Return what every result must carry: config, versions, scale, data and seeds."""
+def describe(config: ConfigDict, dataset: Dataset, mark: str = "") -> dict[str, Any]:
+    """Return what every result must carry; `mark`: the data's checksum, where it is known."""
     return {
         "scale": config.scale,
         "data": {
@@ -35,7 +35,7 @@ def describe(config: ConfigDict, dataset: Dataset) -> dict[str, Any]:
             "transitions": dataset.num_transitions,
             "notes": list(dataset.notes),
             "skipped": list(dataset.skipped),
-            "fingerprint": dataset.fingerprint(),
+            "fingerprint": mark or dataset.fingerprint(),
         },
         "seeds": [config.seed + i for i in range(config.seeds)],
         "config": json.loads(config.to_json_best_effort()),
@@ -43,6 +43,6 @@ def describe(config: ConfigDict, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def write(workdir: Path, config: ConfigDict, dataset: Dataset) -> None:
+def write(workdir: Path, config: ConfigDict, dataset: Dataset, mark: str) -> None:
     """Say in a run's folder what the run is."""
-    write_text(workdir / FILE, json.dumps(describe(config, dataset), indent=1))
+    write_text(workdir / FILE, json.dumps(describe(config, dataset, mark), indent=1))

@@ -6,10 +6,11 @@
     performance profile         share of scores above tau, as a function of tau
 
 The definitions are those of Agarwal et al., Deep RL at the Edge of the Statistical Precipice
-(2021). Scores are [run, task]. One departure: `paired` compares run i with run i alone, because
-seed i of two samplers shares its encoder, data and batches; without it all pairs count, as there.
-As there, too, runs are drawn for each task by itself: where the tasks of a seed rise and fall
-together (one policy answers them all), the interval of their mean is narrower than it should be.
+(2021). Scores are [run, task], nan where a task has fewer runs than others. One departure: `paired`
+compares run i with run i alone, because seed i of two samplers shares its encoder, data and
+batches; without it all pairs count, as there. As there, too, runs are drawn for each task by
+itself: where the tasks of a seed rise and fall together (one policy answers them all), the
+interval of their mean is narrower than it should be.
 """
 
 from collections.abc import Callable
@@ -37,15 +38,19 @@ def mean_spread(scores: Float[np.ndarray, "run ..."]) -> tuple[float, float]:
 
 def mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
     """Return the mean over runs and tasks."""
-    return np.asarray(scores, np.float64).mean(axis=(-2, -1))
+    return np.nanmean(np.asarray(scores, np.float64), axis=(-2, -1))
 
 
 def interquartile_mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
-    """Return the mean of the middle half: floor(n / 4) scores are cut off at either end."""
+    """Return the mean of the middle half: floor(n / 4) scores are cut off at either end.
+
+    Of several tables at once all have the same number n of scores.
+    """
     table = np.asarray(scores, np.float64)
-    ordered = np.sort(table.reshape(*table.shape[:-2], -1), axis=-1)
-    cut = ordered.shape[-1] // 4
-    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+    ordered = np.sort(table.reshape(*table.shape[:-2], -1), axis=-1)  # nan comes last
+    count = int(np.isfinite(ordered).sum(axis=-1).max())
+    cut = count // 4
+    return ordered[..., cut : count - cut].mean(axis=-1)
 
 
 def bootstrap(
@@ -56,8 +61,11 @@ def bootstrap(
 ) -> Estimate:
     """Return a statistic of [..., run, task] and its 95 % percentile interval."""
     scores = _table(scores)
-    picks = np.random.default_rng(seed).integers(0, len(scores), (repetitions, *scores.shape))
+    scores = np.take_along_axis(scores, np.isnan(scores).argsort(axis=0, kind="stable"), axis=0)
+    runs = np.isfinite(scores).sum(axis=0)  # of each task, first in its column
+    picks = np.random.default_rng(seed).integers(0, runs, (repetitions, *scores.shape))
     drawn = scores[picks, np.arange(scores.shape[1])[None, None]]
+    drawn[:, np.isnan(scores)] = np.nan
     low, high = np.percentile(statistic(drawn), (2.5, 97.5))
     return Estimate(float(statistic(scores)), float(low), float(high))
 
@@ -87,6 +95,7 @@ def profile(
 ) -> Float[np.ndarray, " tau"]:
     """Return the share of scores above each tau."""
     flat = np.asarray(scores, np.float64).reshape(-1)
+    flat = flat[np.isfinite(flat)]
     return np.mean(flat[None] > np.asarray(taus)[:, None], axis=1)
 
 

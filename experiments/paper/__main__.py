@@ -13,8 +13,8 @@ from absl import flags
 from experiments import cli
 from experiments.paper.cells import Cell, Place, cells_of, parse_fields
 from experiments.paper.jobs import Jobs, parse_parameters, run_jobs
-from experiments.paper.launch import cores_for_cells, count_accelerators, run_here, waves
-from experiments.paper.plan import study_names, tell, write_plan
+from experiments.paper.launch import accelerators, cores_for_cells, run_here, waves
+from experiments.paper.plan import check_folders, study_names, tell, write_plan
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
 from experiments.report.markdown import write_study
@@ -39,7 +39,7 @@ SLURM = flags.DEFINE_multi_string("slurm", [], "sbatch options, as partition=gpu
 def main(argv) -> None:
     """Run every cell that is not done, then draw."""
     names = study_names(argv[1:])
-    if count_accelerators() > 1:  # jobs will use them: this process must not fill their memory
+    if max(len(accelerators()), JOBS.value) > 1:  # jobs share them: none may fill their memory
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     scale, reason = choose_scale(SCALE.value)
     size = Size(tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value)
@@ -48,9 +48,10 @@ def main(argv) -> None:
     if DRY.value:
         print(tell(plans, place))
         return
+    encoders, rest = waves([cell for cells in plans.values() for cell in cells])
+    check_folders([*encoders, *rest], place)
     for name, cells in plans.items():
         write_plan(name, cells, place)
-    encoders, rest = waves([cell for cells in plans.values() for cell in cells])
     print(f"{', '.join(names)} at {scale} scale ({reason}): {len(rest)} cells, "
           f"{len(encoders)} encoders shared by them; under {place.root}")  # fmt: skip
     with signals.caught():
@@ -67,9 +68,9 @@ def main(argv) -> None:
 
 def jobs_here(scale: str) -> Jobs:
     """Return how many cells this machine runs at once: by --jobs, or as many as are faster."""
-    several = count_accelerators() > 1
+    several = len(accelerators()) > 1
     cores = () if several else cores_for_cells(scale)
-    at_once = JOBS.value or (count_accelerators() if several else len(cores) or 1)
+    at_once = JOBS.value or (len(accelerators()) if several else len(cores) or 1)
     pinned = cores if at_once <= len(cores) else ()  # more cells than cores: the system deals them
     return Jobs("local", at_once, {"timeout_min": 60 * 24 * 30}, pinned)
 
@@ -78,9 +79,11 @@ def run(cells: list[Cell], place: Place) -> dict[Cell, str]:
     """Run what is not done, where the flags say."""
     done = [cell for cell in cells if cell.is_done(place)]
     todo = [cell for cell in cells if cell not in done]
+    wanted = {cell.encoder_cell() for cell in todo}
+    todo = [cell for cell in todo if cell.kind != "encoder" or cell in wanted]
     if not todo:
         return {}
-    bar = Progress(cells, done, place)
+    bar = Progress([cell for cell in cells if cell in done or cell in todo], done, place)
     try:
         if LAUNCHER.value == "slurm":
             parameters = parse_parameters(SLURM.value)

@@ -99,9 +99,9 @@ def _study_command(cell: Cell, place: Place) -> list[str]:
     return ["python", "-m", "experiments.paper", cell.kind, *flags]
 
 
-def read_results(folder: Path) -> dict[str, Any] | None:
-    """Return a run's results, or None where there are none."""
-    file = folder / "results.json"
+def read_results(folder: Path, name: str = "results.json") -> dict[str, Any] | None:
+    """Return a run's results (or another file of its folder), or None where there are none."""
+    file = folder / name
     return json.loads(file.read_text()) if file.exists() else None
 
 

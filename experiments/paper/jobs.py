@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.paper.cells import Cell, Place
-from experiments.paper.launch import count_accelerators
+from experiments.paper.launch import accelerators
 from experiments.paper.progress import Progress, cost
 from experiments.paper.work import do
 from zsrl_jax import signals
@@ -30,8 +30,10 @@ REQUEUES = 1000  # of a job that runs out of time; each goes on from the last sa
 class Job:
     """A cell as a job; submitted again after preemption, it goes on from the cell's saves."""
 
-    def __init__(self, cell: Cell, place: Place, cores: frozenset[int] = frozenset()):
-        self.cell, self.place, self.cores = cell, place, cores
+    def __init__(
+        self, cell: Cell, place: Place, cores: frozenset[int] = frozenset(), device: str = ""
+    ):
+        self.cell, self.place, self.cores, self.device = cell, place, cores, device
 
     def __call__(self) -> str:
         """Complete the cell; told to stop by SLURM, save and leave the rest to it.
@@ -41,6 +43,8 @@ class Job:
         """
         if self.cores:  # before JAX counts them for its threads
             os.sched_setaffinity(0, self.cores)
+        if self.device:  # before JAX looks for one; submitit hides all but those it knows of
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.device
         try:
             with signals.caught():
                 return str(do(self.cell, self.place))
@@ -53,7 +57,8 @@ class Job:
         """Tell submitit what to run when the job is requeued: the same again."""
         import submitit
 
-        return submitit.helpers.DelayedSubmission(Job(self.cell, self.place, self.cores))
+        same = Job(self.cell, self.place, self.cores, self.device)
+        return submitit.helpers.DelayedSubmission(same)
 
 
 class Jobs(NamedTuple):
@@ -88,6 +93,8 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
                 del running[slot]
                 if (error := job.exception()) is not None:
                     failed[cell] = f"job {job.job_id}: {reason(error)}"
+                elif not _is_there(cell, place):
+                    failed[cell] = f"job {job.job_id} left no results of these settings"
                 bar.finish(cell, failed.get(cell))
         orphans = [cell for cell in waiting if cell.encoder_cell() in failed]
         for cell in orphans:
@@ -98,6 +105,15 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
         if running:
             time.sleep(POLL)
     return failed
+
+
+def _is_there(cell: Cell, place: Place) -> bool:
+    """Tell whether a job's results are there; a file system of many machines may be late."""
+    for wait in (0.0, POLL, 5 * POLL):
+        time.sleep(wait)
+        if cell.is_done(place):
+            return True
+    return False
 
 
 def reason(error: BaseException) -> str:
@@ -150,9 +166,9 @@ def _submitter(place: Place, how: Jobs) -> Callable[..., Any]:
         if how.cluster == "slurm" and (known := queued(file)):
             return submitit.SlurmJob(folder / "%j", known)
         executor.update_parameters(name=cell.name)
-        if how.cluster == "local" and count_accelerators() > 1:
-            executor.update_parameters(gpus_per_node=1, local_visible_gpus=[slot])
-        job = executor.submit(Job(cell, absolute, cores))
+        names = accelerators() if how.cluster == "local" else []
+        device = names[slot % len(names)] if names else ""
+        job = executor.submit(Job(cell, absolute, cores, device))
         write_text(file, job.job_id)
         return job
 

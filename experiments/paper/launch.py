@@ -64,8 +64,10 @@ def cores_for_cells(scale: str) -> tuple[frozenset[int], ...]:
     return found if len(found) > 1 and find_spec("submitit") else ()
 
 
-def count_accelerators() -> int:
-    """Count the GPUs of this machine (1 where there is none), without taking any of them."""
+def accelerators() -> list[str]:
+    """Return the names of the GPUs that this process may use, without taking any of them."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = chosen.split(",") if chosen else [str(f) for f in Path("/dev").glob("nvidia[0-9]*")]
-    return max(1, len(names))
+    if chosen is not None:
+        return [name.strip() for name in chosen.split(",") if name.strip()]
+    found = (file.name.removeprefix("nvidia") for file in Path("/dev").glob("nvidia[0-9]*"))
+    return sorted(found, key=int)

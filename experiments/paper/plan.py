@@ -6,12 +6,15 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from experiments.paper.cells import ENDS, Cell, Place, field_of, quoted
+from experiments.paper.cells import ENDS, Cell, Place, field_of, quoted, read_results
 from experiments.paper.launch import waves
 from experiments.paper.progress import cost
 from experiments.paper.studies import PUBLISHED, STUDIES, Study
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.facts import differing, facts
+from zsrl_jax.facts import tell as told
+from zsrl_jax.provenance import FILE as RUN
 
 
 def study_names(args: list[str]) -> list[str]:
@@ -24,6 +27,27 @@ def study_names(args: list[str]) -> list[str]:
     if args[0] != "all" and args[0] not in STUDIES:
         raise TaskError(unknown("study", args[0], [*STUDIES, "all"]))
     return list(STUDIES) if args[0] == "all" else args
+
+
+def check_folders(cells: list[Cell], place: Place) -> None:
+    """Refuse a place whose runs have other settings, before anything in it is touched."""
+    for cell in cells:
+        known = read_results(cell.folder(place)) or read_results(cell.folder(place), RUN)
+        if known is None:
+            continue
+        found = differing(_decisive(ConfigDict(known["config"]), cell),
+                          _decisive(cell.config(place), cell))  # fmt: skip
+        if found:
+            raise ConfigError(
+                f"'{cell.folder(place)}' holds a run with other settings: {told(found)}; name "
+                "another --out for these"
+            )
+
+
+def _decisive(config: ConfigDict, cell: Cell) -> dict[str, Any]:
+    """Return what decides a cell's results; how long its encoder is trained, too."""
+    stage = {"score": "policy", "oracle": "policy"}.get(cell.kind, "encoder")
+    return facts(config, stage, "") | {f"{stage}.updates": config[stage].updates}
 
 
 def write_plan(name: str, cells: list[Cell], place: Place) -> Path:

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments import results
 from experiments.paper.cells import Cell, Place
-from zsrl_jax import Dataset, probe, resume
+from zsrl_jax import Dataset, probe
 from zsrl_jax.settings import check
 from zsrl_jax.source import open_data
 
@@ -82,7 +82,7 @@ def _score(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
 def _dilution(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
     config, folder, start = cell.config(place), cell.folder(place), time.monotonic()
     measured = probe.dilution(config, dataset, folder, QUIET, **dict(cell.options))
-    return _measured(cell, place, dataset, start) | {"dilution": measured}
+    return _measured(cell, place, dataset, start, dilution=measured)
 
 
 def _task_space(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
@@ -90,14 +90,15 @@ def _task_space(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
     measured, vectors = probe.task_space(config, dataset, folder, QUIET, **dict(cell.options))
     arrays: dict[str, Any] = dict(vectors)
     np.savez_compressed(folder / "vectors.npz", **arrays)
-    return _measured(cell, place, dataset, start) | {"task_space": measured}
+    return _measured(cell, place, dataset, start, task_space=measured)
 
 
-def _measured(cell: Cell, place: Place, dataset: Dataset, start: float) -> dict[str, Any]:
-    """Return what every result says of itself, for what was measured without scores."""
-    found = results.describe(cell.config(place), dataset, cell.command(place))
-    failed = resume.failed(cell.folder(place)).values()
-    found["failed"] = [failure._asdict() for failure in failed]
+def _measured(
+    cell: Cell, place: Place, dataset: Dataset, start: float, **measured: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what was measured without scores, with what every result says of itself."""
+    found = results.describe(cell.config(place), dataset, cell.command(place)) | measured
+    found["failed"] = [failure for part in measured.values() for failure in part.pop("failed")]
     return found | {"seconds": {"measure": time.monotonic() - start}}
 
 

@@ -30,7 +30,7 @@ def main(argv) -> None:
         if not root.is_dir():
             raise DataError(f"folder '{root}' does not exist: expected a folder with runs")
     studies = in_order(load_studies(*roots))
-    runs = [row for root in roots for row in load_runs(root)]
+    runs = list({row.folder.resolve(): row for root in roots for row in load_runs(root)}.values())
     extra = [curves.draw(roots)] if CURVES.value else []
     if not (studies or runs or extra):
         told = ", ".join(f"'{root}'" for root in roots)

@@ -124,7 +124,7 @@ def profiles(study: Loaded) -> Chart:
             tables = [row.scores for row in rows if row.scores.size]
             if tables:
                 scores = np.concatenate(strata(tables), axis=1)
-                taus = np.linspace(0, 1.02 * scores.max(), 201)
+                taus = np.linspace(0, 1.02 * np.nanmax(scores), 201)
                 axis.plot(taus, stats.profile(scores, taus), color=colour(sampler))
             if len(tables) < len(rows):
                 lost = f"{sampler}: {len(rows) - len(tables)} of {len(rows)} encoders missing"
@@ -157,5 +157,6 @@ def sampler_bars(study: Loaded) -> Chart:
     axes[0].set_ylabel("mean return over tasks")
     keys = [patch("centred reward", "#cccccc"), patch("as in the paper", "#cccccc", "////")]
     legend(figure, [*keys, *reference_keys(study)])
-    caption = "Samplers on FB features; hatched without policy.center_reward. 95 % intervals."
+    caption = f"Samplers on {', '.join(study.names('encoder'))} features; hatched without "
+    caption += "policy.center_reward. 95 % intervals."
     return finish(study.name, caption, figure, study.rows)

@@ -23,6 +23,7 @@ COLOURS = {
 }  # fmt: skip
 CYCLE = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 MISSING = "missing"
+PER_INCH = 20  # letters of a stamp
 
 
 class Chart(NamedTuple):
@@ -53,10 +54,21 @@ def finish(
 ) -> Chart:
     """Stamp a figure with scale, data and seeds, and with what is missing."""
     lost = sum(row.results is None for row in rows)
-    text = stamp(rows).replace(" · not", "\nnot")
-    text += f" · {lost} of {len(rows)} {without}" if lost else ""
+    pieces = stamp(rows).split(" · ") + ([f"{lost} of {len(rows)} {without}"] if lost else [])
+    text = _wrap(pieces, int(PER_INCH * figure.get_figwidth()))
     figure.text(0.5, 0.01, text, ha="center", va="bottom", fontsize=6.5, color="#555555")
     return Chart(name, caption, figure, rows)
+
+
+def _wrap(pieces: list[str], width: int) -> str:
+    """Join pieces by dots, in as few lines as this many letters allow."""
+    lines = [pieces[0]]
+    for piece in pieces[1:]:
+        if len(lines[-1]) + 3 + len(piece) <= width:
+            lines[-1] += f" · {piece}"
+        else:
+            lines.append(piece)
+    return "\n".join(lines)
 
 
 def legend(figure: Figure, keys: list) -> None:

@@ -125,12 +125,13 @@ def components(study: Loaded) -> Chart:
 
 
 def unseen_likelihood(row: Row) -> float | None:
-    """Return a run's log-likelihood of unseen task vectors, from its metrics."""
+    """Return a run's log-likelihood of unseen task vectors, over the seeds that have a score."""
+    scored = [seed in row.by_seed() for seed in (row.results or {}).get("seeds", ())]
     file = row.folder / "metrics.jsonl"
-    for text in file.read_text().splitlines() if file.exists() else ():
+    for text in file.read_text().splitlines() if any(scored) and file.exists() else ():
         if "tasks/unseen_log_likelihood" in text:
-            values = json.loads(text)["tasks/unseen_log_likelihood"]
-            return float(np.mean([float(v) for v in values]))
+            pairs = zip(json.loads(text)["tasks/unseen_log_likelihood"], scored, strict=True)
+            return float(np.mean([float(value) for value, good in pairs if good]))
     return None
 
 

@@ -123,7 +123,7 @@ def load_runs(root: Path) -> list[Row]:
     found = []
     for file in sorted(root.rglob("results.json")):
         results = read_results(file.parent)
-        if not results or "returns" not in results:
+        if not results or not results.get("returns"):
             continue
         config = results["config"]
         kind = "oracle" if "oracle" in config else "score"

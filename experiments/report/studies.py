@@ -35,7 +35,8 @@ def sampler_table(study: Loaded) -> Table:
             known = study.published.get(domain, {}).get(sampler)
             line.append(Entry(f"{known[0]:g} ± {known[1]:g}", known[0]) if known else Entry("none"))
         body.append(line)
-    title = "Samplers with and without policy.center_reward; published: FB features, ExORL data"
+    title = f"Samplers on {', '.join(study.names('encoder'))} features, with and without "
+    title += "policy.center_reward; published: FB features, ExORL data"
     return Table(title, head, body)
 
 
@@ -56,9 +57,16 @@ def draw_along(study: Loaded) -> Section:
 
 
 def draw_samplers(study: Loaded) -> Section:
-    """Draw bars of samplers and the ablation table."""
-    tabled = [sampler_table(study), *tables.by_task(study)]
-    return Section(study, [charts.sampler_bars(study)], tabled)
+    """Draw bars of samplers and the ablation table, for each encoder."""
+    parts = []
+    for encoder in study.names("encoder"):
+        rows = [row for row in study.rows if row.encoder == encoder or row.kind == "oracle"]
+        parts.append(study._replace(rows=rows))
+    drawn = [charts.sampler_bars(part) for part in parts]
+    if len(parts) > 1:
+        names = study.names("encoder")
+        drawn = [c._replace(name=f"{c.name}_{e}") for c, e in zip(drawn, names, strict=True)]
+    return Section(study, drawn, [*map(sampler_table, parts), *tables.by_task(study)])
 
 
 def draw_dilution(study: Loaded) -> Section:
@@ -105,8 +113,8 @@ def in_order(studies: list[Loaded]) -> list[Loaded]:
 
 def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
     """Return a section with the scores of runs that belong to no study, if there are any."""
-    known = {row.folder for section in sections for row in section.study.rows}
-    rows = [row for row in runs if row.folder not in known]
+    known = {row.folder.resolve() for section in sections for row in section.study.rows}
+    rows = [row for row in runs if row.folder.resolve() not in known]
     if not rows:
         return []
     scales = sorted({row.results["scale"] for row in rows if row.results})
@@ -116,7 +124,7 @@ def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
 
 def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:
     """Return every run once: those scored, and those that a study measures otherwise."""
-    known = {row.folder: row for row in runs}
+    known = {row.folder.resolve(): row for row in runs}
     for section in sections:
-        known |= {row.folder: row for row in section.study.rows if row.results}
+        known |= {row.folder.resolve(): row for row in section.study.rows if row.results}
     return [known[folder] for folder in sorted(known)]

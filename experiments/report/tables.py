@@ -48,10 +48,11 @@ def spread_entry(scores: np.ndarray, folder: Path | None = None) -> Entry:
 def by_task(study: Loaded) -> list[Table]:
     """Return a table a domain: every cell's score by task, with the random policy's."""
     found = []
-    for domain in study.names("domain"):
+    for domain in dict.fromkeys(row.domain for row in study.rows):
         rows = study.pick(domain=domain)
         scored = [row for row in rows if row.results and row.kind != "oracle"]
-        tasks = scored[0].results["tasks"] if scored and scored[0].results else []
+        known = [row.results for row in (*scored, *rows) if row.results]
+        tasks = known[0]["tasks"] if known else []
         oracle = study.pick(domain=domain, kind="oracle")
         body = [_task_line(study, row, tasks) for row in rows if row.kind != "oracle"]
         if scored and scored[0].results:
@@ -158,7 +159,7 @@ def aggregate(study: Loaded) -> Table:
             scores = np.concatenate(strata(tables), axis=1)
             iqm = stats.bootstrap(scores)
             body.append([Entry(domain), Entry(sampler), number(iqm.value),
-                         _interval(iqm, len(scores)), number(scores.mean()),
+                         _interval(iqm, len(scores)), number(float(stats.mean(scores))),
                          Entry(f"{scores.shape[0]} x {scores.shape[1]}", scores.size),
                          runs])  # fmt: skip
     title = "Over all encoders: each encoder and task is a stratum of the bootstrap"
@@ -166,9 +167,10 @@ def aggregate(study: Loaded) -> Table:
 
 
 def strata(tables: list[np.ndarray]) -> list[np.ndarray]:
-    """Cut tables [seed, task] to the seeds that all have, so that they stand side by side."""
-    seeds = min(len(table) for table in tables)
-    return [table[:seeds] for table in tables]
+    """Fill tables [seed, task] up with nan, so that those of fewer seeds stand beside the rest."""
+    most = max(len(table) for table in tables)
+    return [np.pad(table, ((0, most - len(table)), (0, 0)), constant_values=np.nan)
+            for table in tables]  # fmt: skip
 
 
 def as_text(table: Table) -> str:
