@@ -85,7 +85,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.policy.actor_average = 0.0  # rate of the averaged actor; 0: act with the last one
     config.policy.anneal = False  # learning rate straight to 0 (a departure, laptop scale)
     config.policy.center_reward = True  # subtract the mean feature (a departure; false: the paper)
-    config.policy.feature_gib = 4.0  # features are computed once where they fit into this
+    config.policy.feature_gib = 6.0  # features of all seeds are computed once where they fit
 
     config.infer = ConfigDict(type_safe=False)  # ridge is a word or a number
     config.infer.num_states = 5120  # labelled states (the field)

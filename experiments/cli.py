@@ -60,6 +60,7 @@ def _leave(code: int, error: BaseException) -> None:
     """End the command; among several processes at once, unless all of them are leaving too."""
     if not hosts.several() or hosts.is_shared(error):
         sys.exit(code)
+    sys.stdout.flush()
     sys.stderr.flush()
     if hosts.is_first():
         time.sleep(GRACE)  # the others may be about to leave for the same reason, each with a code

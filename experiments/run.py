@@ -10,7 +10,7 @@ from ml_collections import config_flags
 from experiments import cli, results
 from zsrl_jax import hosts, lock, signals, train
 from zsrl_jax.errors import ConfigError, DivergedError
-from zsrl_jax.settings import check
+from zsrl_jax.settings import agree, check
 from zsrl_jax.source import open_data
 from zsrl_jax.stage import cell_name, is_own
 
@@ -64,6 +64,7 @@ def main(argv) -> None:
     config = cli.read_config(CONFIG)
     announce(config)
     check(config)
+    agree(config)
     workdir = Path(WORKDIR.value or Path("runs") / cell_name(config))
     start = time.monotonic()
     dataset = hosts.in_turn(lambda: open_data(config, quiet=not hosts.is_first()))

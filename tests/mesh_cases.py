@@ -29,11 +29,11 @@ def mesh_of(seed, data):
     return mesh.make(config)
 
 
-def trained(learner, data, place):
+def trained(learner, data, place, how="map"):
     keys = seed_keys(5, 2)
     state = over_seeds(learner.init, (0,))(stage_keys(keys, 0))
     loop = make_loop(learner.sample, learner.update, UPDATES)
-    program = over_seeds(loop, (0, 0, None, None), how="map", mesh=place)
+    program = over_seeds(loop, (0, 0, None, None), how=how, mesh=place)
     return program(state, stage_keys(keys, 1), data, jnp.asarray(0))
 
 
@@ -43,9 +43,10 @@ def test_devices_change_no_number(name, noise_dataset):
     learner, data = build(name, noise_dataset)
     one = trained(learner, data, None)
     chex.assert_trees_all_equal(jax.device_get(trained(learner, data, mesh_of(2, 1))), one)
-    divided = trained(learner, data, mesh_of(2, 4))
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(divided), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
+    for how in ("map", "vmap"):  # what a CPU and what an accelerator does with seeds
+        divided = trained(learner, data, mesh_of(2, 4), how)
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(divided), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
 
 
 def flops(place):

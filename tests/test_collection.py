@@ -1,6 +1,8 @@
 """Collection: ExORL files, no reward seen, and a stopped run that ends like one never stopped."""
 
+import fcntl
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -9,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from zsrl_jax import collection, explore, networks, saves, signals
+from zsrl_jax import collection, explore, lock, networks, saves, signals
 from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
 from zsrl_jax.envs.domain import often_standing
-from zsrl_jax.errors import ConfigError, DataError, TaskError
+from zsrl_jax.errors import ConfigError, DataError, LockedError, TaskError
 
 RECIPE = explore.default_config()
 RECIPE.update(
@@ -55,6 +57,16 @@ def test_stopped_in_a_round_and_resumed_equals_uninterrupted(whole, tmp_path):
         assert len(list((tmp_path / "buffer").glob("*.npz"))) == episodes
     np.testing.assert_array_equal(grown.obs, whole.obs)
     np.testing.assert_array_equal(grown.action, whole.action)
+
+
+def test_a_whole_collection_is_read_by_many_and_written_by_one(whole, tmp_path):
+    shutil.copytree(Path(whole.source.split(":", 1)[1]).parent, tmp_path / "copy")
+    again = {"seed": 3, "out": tmp_path / "copy", "config": RECIPE, "progress": False}
+    with (tmp_path / "copy" / lock.FILE).open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # somebody else's
+        np.testing.assert_array_equal(collection.collect("cheetah", 4, **again).obs, whole.obs)
+        with pytest.raises(LockedError, match="in use"):
+            collection.collect("cheetah", 6, **again)
 
 
 def test_a_signal_ends_a_round_and_a_damaged_save_falls_back(whole, tmp_path, monkeypatch, capsys):

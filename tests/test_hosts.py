@@ -34,13 +34,13 @@ def free_port():
         return found.getsockname()[1]
 
 
-def start(args, num=2):
+def start(args, num=2, each=lambda i: []):
     """Start the command in several processes that meet at a free port."""
     at = [f"--coordinator=127.0.0.1:{free_port()}", f"--num_processes={num}"]
     env = {**os.environ, "JAX_PLATFORMS": "cpu"}
     return [
         subprocess.Popen(
-            [sys.executable, "-m", "experiments.run", *args, *at, f"--process_id={i}"],
+            [sys.executable, "-m", "experiments.run", *args, *each(i), *at, f"--process_id={i}"],
             cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for i in range(num)
@@ -191,6 +191,16 @@ def test_what_the_first_refuses_all_refuse(ground):
     codes, told = ended(start(args))
     assert codes == [2, 2], told
     assert "policy.behaviour was" in told[0][1] and "error" not in told[1][1]
+
+
+@pytest.mark.faults
+def test_processes_of_different_settings_are_refused_before_any_data_is_made(ground):
+    args = arguments(ground, "differ")
+    processes = start(args, each=lambda i: [f"--config.data.episodes={2 + i}"])
+    codes, told = ended(processes)
+    assert codes == [2, 2], told
+    assert "have different settings" in told[0][1] and "error" not in told[1][1]
+    assert len(list((ground / "data" / "cheetah").iterdir())) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def build(name, dataset):
     config = base.get_config("cheetah", "fb", "uniform")
     if name == "policy":
         section = config.policy
-        section.update({"width": 8, "num_tasks": 3, "per_task": 4})
+        section.update({"width": 8, "num_tasks": 4, "per_task": 3})
         features = lambda w, obs: obs @ w  # noqa: E731
         sample = td3.make_sample(section, features, SAMPLERS["uniform"])
         tasks = Uniform(jnp.asarray(1.0), jnp.zeros(3))

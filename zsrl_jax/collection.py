@@ -56,10 +56,18 @@ def collect(
     if not 0 <= config.standing <= 1:
         raise ConfigError(f"standing of the explorer is {config.standing}: expected 0 to 1")
     facts = {**recipe_of(domain, config), "seed": seed, "domain": domain}
-    with signals.caught(), lock.held(folder):
-        _check_folder(folder, facts)
-        if len(exorl.list_episodes(folder / "buffer")) < episodes:
-            _run(folder, facts, episodes, config, progress)
+
+    def is_whole() -> bool:
+        buffer = folder / "buffer"
+        return buffer.is_dir() and len(exorl.list_episodes(buffer)) >= episodes
+
+    if is_whole():
+        _check_folder(folder, facts)  # nothing to write: any number of processes may read
+    else:
+        with signals.caught(), lock.held(folder):
+            _check_folder(folder, facts)
+            if not is_whole():
+                _run(folder, facts, episodes, config, progress)
     return load_dataset(folder, "exorl", episodes, progress=progress)
 
 

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -149,6 +150,14 @@ def leading(context: contextlib.AbstractContextManager) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         first(lambda: stack.enter_context(context))
         yield
+
+
+def agree(value: str, error: errors.ZsrlError) -> None:
+    """Raise an error in all processes unless all have the same value; all must call it."""
+    if several():
+        marks = multihost_utils.process_allgather(np.uint32(zlib.crc32(value.encode())))
+        if len(set(marks.tolist())) > 1:
+            raise _shared(error)
 
 
 def check() -> None:

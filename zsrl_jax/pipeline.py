@@ -43,11 +43,11 @@ from zsrl_jax.encoding import (
     report_r2,
     see_behaviour,
 )
-from zsrl_jax.errors import ConfigError, DataError
+from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import evaluate
 from zsrl_jax.loop import over_seeds, seed_keys, stage_keys
 from zsrl_jax.oracle import Oracle, OracleData, OracleParams
-from zsrl_jax.settings import OTHER, check
+from zsrl_jax.settings import OTHER, agree, check
 from zsrl_jax.source import open_data
 from zsrl_jax.stage import Run, Work, cell_name, is_own, learn
 from zsrl_jax.tasks import SAMPLERS, behaviour_tasks, centre_of
@@ -68,6 +68,7 @@ def train(
     A run folder of other settings is refused; `force` goes on from its saves all the same.
     """
     check(config)
+    agree(config)
     quiet = quiet or not hosts.is_first()
     dataset = hosts.in_turn(lambda: open_data(config, quiet)) if dataset is None else dataset
     workdir = Path(workdir or Path("runs") / cell_name(config))
@@ -96,14 +97,7 @@ def running(
     if not quiet and jax.device_count() > 1:
         print(mesh.describe(devices))
     log, mark = metrics.Log(workdir, silent=not hosts.is_first()), dataset.fingerprint()
-    if hosts.first(lambda: mark) != mark:
-        raise DataError("this process reads other data than the first: all must see the same files")
-    settings = config.to_json_best_effort()
-    if hosts.first(lambda: settings) != settings:
-        raise ConfigError(
-            "this process has other settings than the first: give all the same command, and name "
-            "the scale where not all see an accelerator"
-        )
+    hosts.agree(mark, DataError("the processes read different data: all must see the same files"))
     run = Run(config, workdir, log, keys, {}, mark, quiet, {}, devices)
     with signals.caught(), hosts.leading(lock.held(workdir)):
         hosts.first(lambda: resume.check(run, force))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import jax
 from ml_collections import ConfigDict
 
-from zsrl_jax import mesh, precision
+from zsrl_jax import hosts, mesh, precision
 from zsrl_jax.data import FORMATS
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
@@ -90,6 +90,17 @@ def check(config: ConfigDict) -> None:
     else:
         _check_cell(config)
     mesh.shape_of(config, jax.device_count())
+
+
+def agree(config: ConfigDict) -> None:
+    """Refuse a run whose processes have different configs; all must call it."""
+    hosts.agree(
+        config.to_json_best_effort(),
+        ConfigError(
+            "the processes of the run have different settings: give all the same command, and "
+            "name the scale where not all see an accelerator"
+        ),
+    )
 
 
 def _check_oracle(config: ConfigDict) -> None:

@@ -90,6 +90,11 @@ def _check(options: argparse.Namespace) -> None:
                 raise DataError(unknown(kind, name, known))
     if wrong := [text for text in options.seeds if not (text.isdigit() and int(text))]:
         raise DataError(f"--seeds has '{wrong[0]}': expected numbers above 0, such as 1,2,5")
+    if not options.no_torch and jax.default_backend() != "cpu":
+        raise DataError(
+            f"PyTorch's updates run on the CPU, ours on {jax.default_backend()}: leave them out "
+            "with --no_torch, or compare on the CPU with JAX_PLATFORMS=cpu"
+        )
     if not options.no_torch and find_spec("torch") is None:
         raise DataError("PyTorch is missing: pip install '.[bench]', or leave it out: --no_torch")
 
