@@ -1,8 +1,10 @@
 """The bench of training at tiny sizes: its files, its marks, and PyTorch's twins of the updates."""
 
+import inspect
 import json
 import math
 
+import jax
 import pytest
 
 from experiments.bench import _train_cases, train
@@ -40,17 +42,22 @@ def test_growth_of_a_policys_batch_is_by_transitions():
 
 
 @pytest.mark.parametrize("name", _train_cases.NAMES)
-def test_pytorchs_twin_learns_something(name):
+def test_pytorchs_twin_trains_as_much_as_the_update_does(name):
+    """All of its networks learn, its targets follow, and they have as many parameters as ours."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
-    update = _train_cases.build(name, "tiny", rows=2000).in_torch()
-    cells = {n: c.cell_contents for n, c in zip(update.__code__.co_freevars, update.__closure__,
-                                                strict=True)}  # fmt: skip
-    nets = cells.get("nets") or {"actor": cells["actor"]}
-    before = {n: [p.clone() for p in net.parameters()] for n, net in nets.items()}
-    update()
-    for name, net in nets.items():
-        changed = [
-            bool((a != b).any()) for a, b in zip(before[name], net.parameters(), strict=True)
-        ]
-        assert all(changed[-2:]) and all(torch.isfinite(p).all() for p in net.parameters())
+    case = _train_cases.build(name, "tiny", rows=2000)
+    update = case.in_torch()
+    held = inspect.getclosurevars(update).nonlocals.values()
+    held = [part for found in held for part in (found.values() if isinstance(found, dict) else
+            found if isinstance(found, tuple) else [found])]  # fmt: skip
+    nets = [net for net in held if isinstance(net, torch.nn.Module)]
+    params = [param for net in nets for param in net.parameters()]
+    before = [param.clone() for param in params]
+    for _ in range(3):
+        update()
+    assert all(torch.isfinite(param).all() for param in params)
+    assert all((a != b).any() for a, b in zip(before, params, strict=True))
+    state = jax.eval_shape(case.learner.init, jax.random.key(0))
+    ours = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    assert sum(param.numel() for param in params if param.requires_grad) == ours
