@@ -11,7 +11,8 @@ from ml_collections import config_flags
 
 from experiments import cli
 from zsrl_jax import collect
-from zsrl_jax.collection import coverage, default_folder
+from zsrl_jax.card import coverage
+from zsrl_jax.collection import default_folder
 
 DOMAIN = flags.DEFINE_string("domain", "cheetah", "which robot")
 EPISODES = flags.DEFINE_integer("episodes", 500, "episodes in all, those on disk included")

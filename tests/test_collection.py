@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from zsrl_jax import collection, explore, lock, networks, saves, signals
+from zsrl_jax import card, collection, explore, lock, networks, rounds, saves, signals
 from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
@@ -70,7 +70,7 @@ def test_a_whole_collection_is_read_by_many_and_written_by_one(whole, tmp_path):
 
 
 def test_a_signal_ends_a_round_and_a_damaged_save_falls_back(whole, tmp_path, monkeypatch, capsys):
-    act = collection._Collection._act
+    act = rounds.Collection._act
 
     def signalled(self, key, step, obs):
         if self.done == 2 and step == 55:
@@ -81,7 +81,7 @@ def test_a_signal_ends_a_round_and_a_damaged_save_falls_back(whole, tmp_path, mo
         return collection.collect("cheetah", 4, seed=3, out=tmp_path, config=RECIPE, progress=False)
 
     with monkeypatch.context() as patch, pytest.raises(signals.Stopped, match="SIGTERM"):
-        patch.setattr(collection._Collection, "_act", signalled)
+        patch.setattr(rounds.Collection, "_act", signalled)
         again()
     assert len(list((tmp_path / "buffer").iterdir())) == 2
     assert [step for step, _ in saves.steps(tmp_path / "explorer")] == [2, 0]
@@ -128,7 +128,7 @@ def test_running_moments_equal_those_of_all_values():
 
 
 def test_coverage_names_speed_and_cells(whole):
-    text = "\n".join(collection.coverage(whole))
+    text = "\n".join(card.coverage(whole))
     assert "speed" in text and "cells" in text
 
 

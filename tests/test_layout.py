@@ -10,9 +10,9 @@ ORDER = [
     "errors", "types", "scale", "programs", "precision", "signals", "hosts", "lock", "disk",
     "hush", "envs", "data", "networks", "learner", "encoders", "gmm", "tasks", "td3", "mesh",
     "loop", "feed", "divergence", "infer",
-    "settings", "checkpoint", "saves", "explore", "collection", "card", "source", "metrics",
-    "provenance", "facts", "takeover", "stage", "encoding", "resume", "agent", "oracle", "finished",
-    "evaluation", "pipeline", "statistics", "geometry", "probe",
+    "settings", "checkpoint", "saves", "explore", "rounds", "collection", "card", "source",
+    "metrics", "provenance", "facts", "takeover", "stage", "encoding", "resume", "agent", "oracle",
+    "finished", "evaluation", "pipeline", "statistics", "geometry", "probe",
 ]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")
 

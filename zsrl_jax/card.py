@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from zsrl_jax.collection import coverage
 from zsrl_jax.data import Dataset
 from zsrl_jax.data.episode import FIELDS, STATES
 from zsrl_jax.envs import DOMAINS, quantities, relabel
@@ -44,6 +43,27 @@ def describe(dataset: Dataset) -> Iterator[str]:
         yield _row(
             f"reward {task}", f"mean {mean:.4f} a step, {mean * length.mean():.1f} an episode"
         )
+
+
+def coverage(dataset: Dataset) -> list[str]:
+    """Tell how much of the domain a dataset covers: percentiles of quantities, cells visited.
+
+    Cells are those of a grid of side 0.1 over the named scalar quantities: how many different
+    combinations of speed, height and uprightness were ever seen.
+    """
+    if dataset.domain is None or dataset.physics is None:
+        return ["coverage unknown: the dataset has no physics of a known domain"]
+    rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
+    table = quantities(dataset.domain, dataset.physics[rows])._asdict()
+    scalars = {name: np.asarray(value) for name, value in table.items() if np.ndim(value) == 1}
+    lines = []
+    for name, value in scalars.items():
+        low, mid, high = np.percentile(value, [1, 50, 99])
+        lines.append(f"{name:>16}: 1 % {low:7.2f}   median {mid:7.2f}   99 % {high:7.2f}")
+    cells = np.round(np.stack(list(scalars.values()), axis=1) / 0.1).astype(np.int32)
+    count = len(np.unique(cells, axis=0))
+    lines.append(f"{'state coverage':>16}: {count} cells of side 0.1 in {', '.join(scalars)}")
+    return lines
 
 
 def _row(name: str, value: str) -> str:
