@@ -167,3 +167,20 @@ def test_rows_that_are_not_finite_are_left_out_and_counted_under_jit():
     weights = (np.arange(N) != 5).astype(np.float32)
     expected, _ = gmm.fit(key, PLAIN, K, 12, 0.0, means=start, weights=weights)
     np.testing.assert_allclose(mixture.means, expected.means, atol=1e-4)
+
+
+def test_components_of_low_rank_in_many_dimensions_are_fitted():
+    """Their covariances are singular: where a factor is NaN, more jitter is tried, and found."""
+    draw = np.random.default_rng(0)
+    x = (draw.normal(size=(600, 100)) @ draw.normal(size=(100, 500))).astype(np.float32)
+    mixture, trace = gmm.fit(jax.random.key(0), x, num_components=20, num_iters=2)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(mixture))
+    assert int(trace.jitters) > 0 and np.isfinite(trace.log_likelihood).all()
+
+
+@pytest.mark.parametrize("dim", [8, 50, 500])
+def test_a_single_nan_among_many_columns_is_found(dim):
+    x = np.random.default_rng(0).normal(size=(2000, dim)).astype(np.float32)
+    x[7, dim // 2] = np.nan
+    with pytest.raises(DataError, match="1 of 2000 rows with NaN or infinity, the first is row 7"):
+        gmm.fit(jax.random.key(0), x, num_components=3)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from zsrl_jax.errors import DataError, unknown
-from zsrl_jax.gmm.moments import chunk_size, map_rows
+from zsrl_jax.gmm.moments import chunk_size, largest, map_rows
 
 SMALLEST, LARGEST = 1e-18, 1e18
 
@@ -128,6 +128,6 @@ def row_sizes(x: Float[Array, "n d"], origin: Float[Array, " d"]) -> Float[Array
     """Return the largest distance from the origin in any column; not finite if an entry is not."""
 
     def size(rows: Float[Array, "m d"]) -> Float[Array, " m"]:
-        return jnp.max(jnp.abs(rows - origin[None]), axis=1)
+        return largest(rows - origin[None])
 
     return map_rows(size, x, chunk_size(x.shape[1]))

@@ -94,9 +94,10 @@ def factorize(
     def attempt(level: Int[Array, " k"]) -> tuple[Float[Array, "k d d"], Bool[Array, " k"]]:
         size = floor * 10.0 ** level.astype(covariance.dtype)
         factor = lax.linalg.cholesky(covariance + size[:, None, None] * eye, symmetrize_input=False)
-        pivot = jnp.min(jnp.diagonal(factor, axis1=1, axis2=2), axis=1)
-        # Every true pivot is at least the floor: a smaller one (or NaN) is rounding error.
-        return factor, ~(pivot * pivot > 0.5 * size)
+        pivot = jnp.diagonal(factor, axis1=1, axis2=2) ** 2
+        # Every true pivot is at least the floor: a smaller one (or NaN) is rounding error. Each is
+        # compared by itself: the least of them, as XLA takes it on a CPU, passes NaN over.
+        return factor, ~jnp.all(pivot > 0.5 * size[:, None], axis=1)
 
     def again(state):
         level, _, failed = state

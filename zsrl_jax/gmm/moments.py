@@ -97,6 +97,15 @@ def map_rows(
     return lax.scan(step, jnp.zeros(total, x.dtype), jnp.arange(0, total, chunk))[0]
 
 
+def largest(rows: Float[Array, "n d"]) -> Float[Array, " n"]:
+    """Return the largest size of an entry of each row; infinity where one is NaN.
+
+    NaN is asked for by itself: the maximum, as XLA takes it on a CPU, may pass it over.
+    """
+    broken = jnp.any(jnp.isnan(rows), axis=1)
+    return jnp.where(broken, jnp.inf, jnp.max(jnp.abs(rows), axis=1))
+
+
 def chunk_size(dim: int) -> int:
     """Return how many points are taken at once: 32 MiB, but few enough for exact float32 sums."""
     return min(max(512, 2**23 // dim), 2**14)

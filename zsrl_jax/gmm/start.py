@@ -11,20 +11,20 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from zsrl_jax.gmm.diag import DIAG, variance
-from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather, map_rows
+from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather, largest, map_rows
 
 
 def normalize(
     x: Float[Array, "n d"], weight: Float[Array, " n"], chunk: int
 ) -> tuple[Data, Float[Array, ""]]:
     """Return the data with mean zero and a variance between 1/2 and 2, and that variance."""
-    size = map_rows(lambda rows: jnp.max(jnp.abs(rows), axis=1), x, chunk)
+    size = map_rows(largest, x, chunk)
     usable = (weight > 0) & jnp.isfinite(size)
     weight = jnp.where(usable, weight, 0.0)
     weight = weight / jnp.maximum(jnp.max(weight), 1e-30)
     weight = weight * (jnp.sum(usable) / jnp.maximum(jnp.sum(weight), 1e-30))
     origin = x[jnp.argmax(usable)]
-    size = map_rows(lambda rows: jnp.max(jnp.abs(rows - origin[None]), axis=1), x, chunk)
+    size = map_rows(lambda rows: largest(rows - origin[None]), x, chunk)
     extent = jnp.max(jnp.where(usable, size, 0.0))
     extent = jnp.where(extent > 0, extent, 1.0)
 
