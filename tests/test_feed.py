@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import counter_dataset
-from test_laws import build
+from test_laws import POLICY, build
 
 from configs.cell import get_cell
 from zsrl_jax import feed, td3, train
@@ -43,7 +43,7 @@ def test_the_fed_scan_is_the_resident_one(name, noise_dataset):
     hosted = feed.Hosted(store, learner.sample, feed.take_drawn, window=3)
     if name == "policy":
         section = get_cell("cheetah", "fb", "uniform", "paper").policy
-        section.update({"width": 8, "num_tasks": 3, "per_task": 4})
+        section.update(POLICY)
         label = td3.make_label(section, lambda w, obs: obs @ w, SAMPLERS["uniform"])
         parts = feed.halves(td3.make_draw(section), label)
         hosted = feed.Hosted(store, *parts, window=3, rest=data._replace(store=None))

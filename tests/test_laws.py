@@ -17,13 +17,16 @@ LEARNERS = [*ENCODERS, "policy"]
 RATE = 0.01  # of target networks, by default
 
 
+POLICY = {"width": 8, "num_tasks": 4, "per_task": 3}  # as many tasks as a mesh has rows
+
+
 def build(name, dataset):
     """Return a learner and its data, small enough to compile in seconds."""
     store = to_device(dataset, fit_normalizer(dataset, "none"))
     config = base.get_config("cheetah", "fb", "uniform")
     if name == "policy":
         section = config.policy
-        section.update({"width": 8, "num_tasks": 4, "per_task": 3})
+        section.update(POLICY)
         features = lambda w, obs: obs @ w  # noqa: E731
         sample = td3.make_sample(section, features, SAMPLERS["uniform"])
         tasks = Uniform(jnp.asarray(1.0), jnp.zeros(3))

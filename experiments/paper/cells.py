@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from configs import oracle
 from configs.cell import get_cell
 from experiments.paper.studies import SIZES, STUDIES, Size, Study
+from experiments.report.load import read_results
 from zsrl_jax.errors import ConfigError
 
 Fields = tuple[tuple[str, Any], ...]
@@ -97,12 +98,6 @@ def _study_command(cell: Cell, place: Place) -> list[str]:
     flags += [f"--encoders={cell.encoder}", f"--seeds={cell.seeds}"]
     flags += [f"--set={path}={value}" for path, value in place.fields]
     return ["python", "-m", "experiments.paper", cell.kind, *flags]
-
-
-def read_results(folder: Path, name: str = "results.json") -> dict[str, Any] | None:
-    """Return a run's results (or another file of its folder), or None where there are none."""
-    file = folder / name
-    return json.loads(file.read_text()) if file.exists() else None
 
 
 def _default(cell: Cell, place: Place) -> ConfigDict:

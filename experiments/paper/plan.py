@@ -6,10 +6,11 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from experiments.paper.cells import ENDS, Cell, Place, field_of, quoted, read_results
+from experiments.paper.cells import ENDS, Cell, Place, field_of, quoted
 from experiments.paper.launch import waves
 from experiments.paper.progress import cost
 from experiments.paper.studies import PUBLISHED, STUDIES, Study
+from experiments.report.load import read_results
 from zsrl_jax.checkpoint import write_text
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.facts import differing, facts
