@@ -13,8 +13,12 @@ from zsrl_jax.errors import DataError
 
 def test_it_measures_prints_and_saves(tmp_path, capsys):
     words = ["--only=policy", "--sizes=tiny", "--seeds=1", "--repeats=1", "--product=64"]
-    train.main([*words, "--no_torch", "--no_starts", f"--out={tmp_path}"])
-    row = json.loads((tmp_path / "train.json").read_text())["rows"][0]
+    train.main([*words, "--no_torch", "--no_starts", "--growth", f"--out={tmp_path}"])
+    found = json.loads((tmp_path / "train.json").read_text())
+    row = found["rows"][0]
+    assert [(x["axis"], x["value"]) for x in found["growth"]] == [
+        ("dim", 4), ("dim", 8), ("batch", 16), ("batch", 32), ("rows", 1000), ("rows", 2000)
+    ]  # fmt: skip
     for field in ("updates_per_second", "share", "peak_mib", "gflop", "matrix_gflop_per_second"):
         assert math.isfinite(row[field]) and row[field] > 0
     assert row["seeds"] == {"1": pytest.approx(row["updates_per_second"])}
