@@ -42,9 +42,14 @@ CONF
 echo "CgroupPlugin=cgroup/v1" >"$work/cgroup.conf" # loaded and not used: no plugin above asks for it
 export SLURM_CONF="$work/slurm.conf"
 started=()
-stop() {
+stop() { # never changes the command's exit code
+  set +e
+  trap - ERR
   for file in "$work/slurmd.pid" "$work/slurmctld.pid"; do
-    [ -s "$file" ] && kill "$(cat "$file")" 2>/dev/null
+    [ -s "$file" ] || continue
+    pid=$(cat "$file")
+    kill "$pid" 2>/dev/null
+    for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.2; done # it writes its state
   done
   [ "${#started[@]}" -gt 0 ] && kill "${started[@]}" 2>/dev/null
   rm -rf "$work"
