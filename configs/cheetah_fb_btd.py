@@ -47,8 +47,8 @@ The present version, whose sums round differently from the collection on, so on 
     btd 1         275     53        355            72         189
     btd 2         174     35         12             2          56
 
-which is 215, 43, 174, 34 and 117 on average: above random on all tasks, but far below the 199 above.
-Uniform tasks were not run beside it. How much of that is the draw of the data is not known.
+which is 215, 43, 174, 34 and 117 on average: above random on all tasks, far below the 199 above.
+Uniform tasks were not run beside it. How much of it is the draw of the data is not known.
 
 The run takes 10 minutes on two cores: 3.6 to collect, 3.1 for the encoder, 2.7 for the policy; 1.6
 GiB of memory.
