@@ -74,6 +74,16 @@ def test_a_place_of_other_settings_is_refused_before_it_is_touched(tmp_path):
         check_folders(every, place._replace(fields=(("encoder.updates", 7),)))
 
 
+def test_an_encoder_is_left_only_for_a_cell_that_takes_it(tmp_path):
+    place = Place(tmp_path, "laptop")
+    fill(place, "main")  # all cells, and no folder of an encoder
+    encoders, rest = launch.waves(cells_of("main", place))
+    assert launch.part([*encoders, *rest], place) == (rest, [])
+    lost = rest[0]
+    (lost.folder(place) / "results.json").unlink()
+    assert launch.part([*encoders, *rest], place) == (rest[1:], [lost.encoder_cell(), lost])
+
+
 def test_encoders_are_trained_once_for_all_samplers_alphas_and_components(tmp_path):
     place = Place(tmp_path, "paper")
     every = [c for name in ("main", "spread", "alpha", "samplers", "components", "subtrajectories")

@@ -13,7 +13,7 @@ from absl import flags
 from experiments import cli
 from experiments.paper.cells import Cell, Place, cells_of, parse_fields
 from experiments.paper.jobs import Jobs, parse_parameters, run_jobs
-from experiments.paper.launch import accelerators, cores_for_cells, run_here, waves
+from experiments.paper.launch import accelerators, cores_for_cells, part, run_here, waves
 from experiments.paper.plan import check_folders, study_names, tell, write_plan
 from experiments.paper.progress import Progress
 from experiments.paper.studies import Size
@@ -77,19 +77,16 @@ def jobs_here(scale: str) -> Jobs:
 
 def run(cells: list[Cell], place: Place) -> dict[Cell, str]:
     """Run what is not done, where the flags say."""
-    done = [cell for cell in cells if cell.is_done(place)]
-    todo = [cell for cell in cells if cell not in done]
-    wanted = {cell.encoder_cell() for cell in todo}
-    todo = [cell for cell in todo if cell.kind != "encoder" or cell in wanted]
-    if not todo:
+    done, left = part(cells, place)
+    if not left:
         return {}
-    bar = Progress([cell for cell in cells if cell in done or cell in todo], done, place)
+    bar = Progress([*done, *left], done, place)
     try:
         if LAUNCHER.value == "slurm":
             parameters = parse_parameters(SLURM.value)
-            return run_jobs(todo, place, bar, Jobs("slurm", JOBS.value, parameters))
+            return run_jobs(left, place, bar, Jobs("slurm", JOBS.value, parameters))
         how = jobs_here(place.scale)
-        return run_jobs(todo, place, bar, how) if how.at_once > 1 else run_here(todo, place, bar)
+        return run_jobs(left, place, bar, how) if how.at_once > 1 else run_here(left, place, bar)
     finally:
         bar.close()
 

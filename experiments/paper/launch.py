@@ -31,6 +31,17 @@ def waves(cells: Sequence[Cell]) -> list[list[Cell]]:
     return [list(first), list(dict.fromkeys(cells))]
 
 
+def part(cells: Sequence[Cell], place: Place) -> tuple[list[Cell], list[Cell]]:
+    """Part cells into those done and those left; an encoder is left only if such a cell takes it.
+
+    So a study whose encoders were deleted afterwards trains none of them again to be drawn.
+    """
+    done = [cell for cell in cells if cell.is_done(place)]
+    left = [cell for cell in cells if cell not in done]
+    taken = {cell.encoder_cell() for cell in left}
+    return done, [cell for cell in left if cell.kind != "encoder" or cell in taken]
+
+
 def run_here(cells: Sequence[Cell], place: Place, bar: Progress) -> dict[Cell, str]:
     """Complete cells one after the other; return what failed, with its reason."""
     failed: dict[Cell, str] = {}
