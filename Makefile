@@ -33,11 +33,11 @@ test-faults: $(READY)
 test-report: $(READY)
 	@command -v chromedriver >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null
-	$(BIN)/python -m pytest -m browser tests/test_report_browser.py $(ARGS)
+	$(BIN)/python -m pytest -m browser tests/commands/test_report_browser.py $(ARGS)
 
 # Studies as jobs of a real SLURM, one node on this machine (Debian, root): installed where it is missing.
 test-slurm: $(READY)
-	.ci/slurm.sh $(BIN)/python -m pytest -m slurm tests/test_slurm.py $(ARGS)
+	.ci/slurm.sh $(BIN)/python -m pytest -m slurm tests/commands/test_slurm.py $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

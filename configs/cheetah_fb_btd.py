@@ -68,11 +68,6 @@ scores. At paper scale, with an accelerator and ExORL data, the paper reports 57
 cell; that has not been run here.
 """
 
-from ml_collections import ConfigDict
+from zsrl_jax.settings.by_name import NAMES
 
-from configs.cell import get_cell
-
-
-def get_config(scale: str = "auto") -> ConfigDict:
-    """Return the run at a scale: auto, laptop, paper or smoke."""
-    return get_cell("cheetah", "fb", "btd", scale or "auto")
+get_config = NAMES["cheetah_fb_btd"]

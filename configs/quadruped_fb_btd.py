@@ -28,11 +28,6 @@ scores. At paper scale, with an accelerator and ExORL data, the paper reports 70
 cell; that has not been run here.
 """
 
-from ml_collections import ConfigDict
+from zsrl_jax.settings.by_name import NAMES
 
-from configs.cell import get_cell
-
-
-def get_config(scale: str = "auto") -> ConfigDict:
-    """Return the run at a scale: auto, laptop, paper or smoke."""
-    return get_cell("quadruped", "fb", "btd", scale or "auto")
+get_config = NAMES["quadruped_fb_btd"]

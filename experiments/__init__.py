@@ -1,0 +1,1 @@
+"""The commands, as they are called in a checkout: python -m experiments.NAME."""

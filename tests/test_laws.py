@@ -5,38 +5,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.learners import LEARNERS, build
 
-from configs import base
 from zsrl_jax import td3
-from zsrl_jax.data import fit_normalizer, to_device
-from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.loop import make_loop, over_seeds, seed_keys, stage_keys, take_seed
-from zsrl_jax.tasks import SAMPLERS, Uniform
+from zsrl_jax.seeds import over_seeds, seed_keys, take_seed
+from zsrl_jax.settings import fields
+from zsrl_jax.tasks import SAMPLERS
+from zsrl_jax.training.loop import make_loop, stream_keys
 
-LEARNERS = [*ENCODERS, "policy"]
 RATE = 0.01  # of target networks, by default
-
-
-POLICY = {"width": 8, "num_tasks": 4, "per_task": 3}  # as many tasks as a mesh has rows
-
-
-def build(name, dataset):
-    """Return a learner and its data, small enough to compile in seconds."""
-    store = to_device(dataset, fit_normalizer(dataset, "none"))
-    config = base.get_config("cheetah", "fb", "uniform")
-    if name == "policy":
-        section = config.policy
-        section.update(POLICY)
-        features = lambda w, obs: obs @ w  # noqa: E731
-        sample = td3.make_sample(section, features, SAMPLERS["uniform"])
-        tasks = Uniform(jnp.asarray(1.0), jnp.zeros(3))
-        data = td3.PolicyData(store, None, jnp.ones((4, 3)), jnp.zeros(3), tasks)
-        return td3.make(section, dataset.spec, 3, sample), data
-    section = base.get_config("cheetah", name, "uniform").encoder
-    section.update({"dim": 3, "hidden": (8,), "batch": 12})
-    if "width" in section:
-        section.width = 8
-    return ENCODERS[name].make(section, dataset.spec), store
 
 
 def equal(one, other):
@@ -49,14 +26,14 @@ def equal(one, other):
 
 def trained(learner, data, keys, lengths, how="auto"):
     """Run chunks of updates for all seeds; return the state after each."""
-    state = over_seeds(learner.init, (0,), how=how)(stage_keys(keys, 0))
+    state = over_seeds(learner.init, (0,), how=how)(stream_keys(keys, 0))
     start, states = 0, []
     programs = {
         n: over_seeds(make_loop(learner.sample, learner.update, n), (0, 0, None, None), how=how)
         for n in set(lengths)
     }
     for length in lengths:
-        state, _ = programs[length](state, stage_keys(keys, 1), data, start)
+        state, _ = programs[length](state, stream_keys(keys, 1), data, start)
         start += length
         states.append(state)
     return states
@@ -107,7 +84,7 @@ def test_targets_move_only_by_the_soft_update(name, noise_dataset):
 def test_no_gradient_of_the_policy_reaches_the_frozen_encoder(noise_dataset):
     """The reward depends on the encoder; the critic's regression target does not pass it on."""
     _, data = build("policy", noise_dataset)
-    section = base.get_config("cheetah", "fb", "uniform").policy
+    section = fields.get_config("cheetah", "fb", "uniform").policy
     sample = td3.make_sample(section, lambda w, obs: obs @ w, SAMPLERS["uniform"])
 
     def reward(encoder):

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from configs.cell import get_cell
 from zsrl_jax import networks
 from zsrl_jax.encoders import fb, losses, lra_p
+from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.types import Spec, Transition
 
 OBS, ACTION, DIM, WIDTH, ROWS = 5, 3, 4, 64, 256

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import zsrl_jax
-from configs import base
-from configs import oracle as recipes
 from zsrl_jax import oracle
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.envs import Simulator
 from zsrl_jax.errors import ConfigError, DataError, TaskError
-from zsrl_jax.loop import make_loop, over_seeds, seed_keys
-from zsrl_jax.settings import check
-from zsrl_jax.stage import cell_name
+from zsrl_jax.seeds import over_seeds, seed_keys
+from zsrl_jax.settings import cells, fields
+from zsrl_jax.settings.checks import check
+from zsrl_jax.settings.names import cell_name
+from zsrl_jax.training.loop import make_loop
 from zsrl_jax.types import Spec
 
 TASKS = ("walk", "run", "walk_backward", "run_backward")
@@ -37,7 +37,7 @@ def dataset():
 
 
 def small(argument, **fields):
-    config = recipes.get_config(argument)
+    config = cells.oracle_from_text(argument)
     config.policy.update({"updates": 4, "width": 8, "num_tasks": 2, "per_task": 4})
     config.update({"log_every": 2, "checkpoint_every": 2} | fields)
     return config
@@ -73,7 +73,7 @@ def test_each_lane_learns_its_own_task():
     action = draw.uniform(-1, 1, (8, 50, 1)).astype(np.float32)
     obs = draw.normal(size=(8, 51, 1)).astype(np.float32)
     data = Dataset(obs, action, np.ones((8, 50), np.float32), np.full(8, 50, np.int32))
-    config = base.get_config("cheetah", "fb", "uniform").policy
+    config = fields.get_config("cheetah", "fb", "uniform").policy
     config.update({"width": 32, "per_task": 2, "learning_rate": 1e-3, "head": "scalar"})
     policy = oracle.make_policy(config, Spec(1, 1))
     store = to_device(data, fit_normalizer(data, "none"))
@@ -140,7 +140,7 @@ def test_data_without_physics_is_refused_before_anything_is_written(dataset, tmp
     ],
 )
 def test_configs_name_tasks_and_scale(argument, name, tasks, scale):
-    config = recipes.get_config(argument)
+    config = cells.oracle_from_text(argument)
     assert (cell_name(config), config.oracle.tasks, config.scale) == (name, tasks, scale)
     check(config)
     assert config.policy.head == "scalar" and "encoder" not in config
@@ -154,9 +154,9 @@ def test_bad_configs_are_named():
         ("walker,run,laptop,walk", r"the scale \(laptop\) comes last"),
     ):
         with pytest.raises((ConfigError, TaskError), match=told):
-            recipes.get_config(argument)
+            cells.oracle_from_text(argument)
     for field, value in (("head", "successor"), ("kind", "own")):
-        config = recipes.get_config("walker,run,smoke")
+        config = cells.oracle_from_text("walker,run,smoke")
         config.policy[field] = value
         with pytest.raises(ConfigError, match=f"{value}.*expected td3 and scalar"):
             check(config)

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 import zsrl_jax
-from configs import base
 from zsrl_jax.data import fit_normalizer, to_device
+from zsrl_jax.settings import fields
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -20,7 +20,7 @@ def test_the_encoder_of_the_readme_learns(noise_dataset, monkeypatch):
     module = types.ModuleType("shown")
     exec(code, module.__dict__)
     monkeypatch.setitem(zsrl_jax.ENCODERS, "shown", module)
-    config = base.get_config("cheetah", "shown", "btd").encoder
+    config = fields.get_config("cheetah", "shown", "btd").encoder
     config.update({"dim": 4, "hidden": (16,), "batch": 32, "learning_rate": 1e-2})
     encoder = module.make(config, noise_dataset.spec)
     store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))

@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from configs import base
-from zsrl_jax import explore, networks, td3
+from zsrl_jax import networks, td3
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
-from zsrl_jax.loop import make_loop
+from zsrl_jax.exploration import rnd
+from zsrl_jax.settings import fields
 from zsrl_jax.tasks import SAMPLERS, Uniform
+from zsrl_jax.training.loop import make_loop
 from zsrl_jax.types import Spec
 
 
@@ -76,7 +77,7 @@ def test_no_gradient_into_target_or_reward():
 
 
 def tiny(**fields):
-    config = base.get_config("cheetah", "fb", "uniform").policy
+    config = fields.get_config("cheetah", "fb", "uniform").policy
     config.update({"width": 32, "num_tasks": 4, "per_task": 8} | fields)
     return config
 
@@ -191,7 +192,7 @@ def test_head_decides_the_width_of_the_critic(head, width, noise_dataset):
 
 
 def test_default_batch_is_32_tasks_with_64_transitions_each(noise_dataset):
-    config = base.get_config("cheetah", "fb", "uniform").policy
+    config = fields.get_config("cheetah", "fb", "uniform").policy
     sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
     batch = sample(jax.random.key(0), policy_data(noise_dataset))
     assert len(np.unique(batch.z, axis=0)) == 32 and batch.reward.shape == (2048,)
@@ -209,7 +210,7 @@ def test_metrics_are_named_by_their_stage(noise_dataset):
     for step, part in zip(steps, ("critic", "actor"), strict=True):
         _, metrics = step(params[part], params, params, batch, key)
         assert all(name.startswith("explore/") for name in metrics)
-    assert set(explore.SHOWN) - {"explore/error"} <= set(
+    assert set(rnd.SHOWN) - {"explore/error"} <= set(
         steps[0](params["critic"], params, params, batch, key)[1]
     )
 

@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from zsrl_jax import infer, networks, td3
+from zsrl_jax import networks, prompts
 from zsrl_jax.data import Normalizer
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError
-from zsrl_jax.infer import Regression
-from zsrl_jax.loop import over_seeds
-from zsrl_jax.stage import cell_name, is_own
+from zsrl_jax.prompts import Regression
+from zsrl_jax.seeds import over_seeds
+from zsrl_jax.settings.names import cell_name, is_own
 from zsrl_jax.types import Spec
 
 WEAK_R2 = 0.1  # below this a prompt is answered, with a warning
@@ -64,8 +64,9 @@ class Agent:
         section = self.config.encoder
         module, self.is_own = ENCODERS[section.name], is_own(self.config)
         source: Any = (module.own_policy if self.is_own else module.make)(section, self.spec)
-        policy = td3.make(self.config.policy, self.spec, section.dim, lambda key, data: None)
-        choose = source.act if self.is_own else policy.act
+        width, (obs_dim, action_dim) = self.config.policy.width, self.spec
+        actor = networks.actor(obs_dim, section.dim, action_dim, width)
+        choose = source.act if self.is_own else actor.apply
         self.radius = networks.sphere_radius(section.radius, section.dim)
 
         def features(params, normalizer, obs):
@@ -135,25 +136,27 @@ class Agent:
             if np.ndim(goal) != 1:
                 raise DataError(f"goal has shape {np.shape(goal)}: expected one state, [O]")
             aim = self.features(np.asarray(goal)[None])[:, 0]
-            goal_of = (lambda _, g: g) if self.is_own else infer.goal_vector
+            goal_of = (lambda _, g: g) if self.is_own else prompts.goal_vector
             solved = [_unscored(goal_of(p, g)) for p, g in zip(phi, aim, strict=True)]
         else:
             discount = self.config.tasks.discount
             shown = self.features(np.atleast_2d(demonstration))
             centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
             solved = [
-                _unscored(infer.demonstration_vector(p, discount) - np.asarray(c, np.float64))
+                _unscored(prompts.demonstration_vector(p, discount) - np.asarray(c, np.float64))
                 for p, c in zip(shown, centre, strict=True)
             ]
-        z = np.stack([infer.on_sphere(s.z, self.radius) for s in solved])
+        z = np.stack([prompts.on_sphere(s.z, self.radius) for s in solved])
         cosine = np.full(len(z), np.nan)
         if self.params.tasks is not None:
             tasks = np.asarray(self.params.tasks)
-            nearest = self.config.infer.get("nearest", 0)  # runs of before do not have it
+            nearest = self.config.infer.nearest
             cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
             if nearest and demonstration is None:
-                means = [infer.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)]
-                z = np.stack([infer.on_sphere(mean, self.radius) for mean in means])
+                means = [
+                    prompts.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)
+                ]
+                z = np.stack([prompts.on_sphere(mean, self.radius) for mean in means])
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
         if reward is not None and not (r2 >= WEAK_R2).all():
             told = f"R^2 {r2.min():.2f} on held-out states" if (r2 < WEAK_R2).any() else "no R^2"
@@ -167,7 +170,7 @@ class Agent:
         self, obs: Float[Any, "*batch obs"], z: Float[Any, "seed *batch d"]
     ) -> Float[np.ndarray, "seed *batch action"]:
         """Return actions [seed, ..., A]: obs is one state [O] for all seeds, or [seed, ..., O]."""
-        obs, z = spread(self, obs, z)
+        obs, z = align(self, obs, z)
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
     def _label(self, reward) -> tuple[Any, np.ndarray]:
@@ -194,7 +197,7 @@ class Agent:
         return self.params.prompt_obs, value
 
     def _regress(self, states, reward) -> list[Regression]:
-        solve = infer.moment_vector if self.is_own else infer.task_vector
+        solve = prompts.moment_vector if self.is_own else prompts.task_vector
         return [solve(p, reward, self.config.infer.ridge) for p in self.features(states)]
 
     def _observations(self, obs: Any, name: str) -> Array:
@@ -208,7 +211,7 @@ def _unscored(z: np.ndarray) -> Regression:
     return Regression(z, float("nan"), float("nan"))
 
 
-def spread(agent: Any, obs: Any, z: Any) -> tuple[Float[Array, "seed *b o"], Float[Array, "..."]]:
+def align(agent: Any, obs: Any, z: Any) -> tuple[Float[Array, "seed *b o"], Float[Array, "..."]]:
     """Bring states and task vectors to the same leading axes: seeds, then any batch."""
     obs, z, seeds = jnp.asarray(obs, jnp.float32), jnp.asarray(z, jnp.float32), agent.num_seeds
     if obs.shape[-1] != agent.spec.obs_dim or z.shape[-1] != agent.z_dim:

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from zsrl_jax import signals
 from zsrl_jax.agent import Agent, Prompt
+from zsrl_jax.devices import signals
 from zsrl_jax.envs import DOMAINS, External, Simulator, play, relabel
 from zsrl_jax.errors import DataError, TaskError, unknown
-from zsrl_jax.finished import load
 from zsrl_jax.oracle import Oracle
+from zsrl_jax.runs.agent_files import load
 
 CHUNK = 50  # steps whose rewards are computed together
 

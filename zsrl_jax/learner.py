@@ -4,12 +4,12 @@ params[part] <- Adam(grad_{params[part]} loss)     for each step, in order
 target       <- target + tau (params - target)     for the parts that have a target
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from zsrl_jax.types import LearnerState, Metrics
 
@@ -39,12 +39,17 @@ def soft_update(target: Any, online: Any, rate: float) -> Any:
 
 def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, float]) -> Learner:
     """Bind losses, optimisers and target networks (part -> rate) into init and update."""
-    optimizers = {step.part: optax.adam(step.learning_rate) for step in steps}
+
+    @functools.cache
+    def optimizers() -> dict[str, Any]:
+        import optax  # here, so that an agent that only acts needs no optimiser
+
+        return {step.part: optax.adam(step.learning_rate) for step in steps}
 
     def init(key):
         params = init_params(key)
         copies = {part: jax.tree.map(jnp.copy, params[part]) for part in targets}
-        opt_state = {part: opt.init(_pick(params, part)) for part, opt in optimizers.items()}
+        opt_state = {part: opt.init(_pick(params, part)) for part, opt in optimizers().items()}
         return LearnerState(params, copies, opt_state)
 
     def take(step, state, batch, key):
@@ -52,9 +57,9 @@ def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, flo
         grad, metrics = jax.grad(step.loss, has_aux=True)(
             part, state.params, state.target_params, batch, key
         )
-        opt = optimizers[step.part]
+        opt = optimizers()[step.part]
         delta, opt_state = opt.update(grad, state.opt_state[step.part])
-        part = optax.apply_updates(part, delta)
+        part = jax.tree.map(lambda old, change: old + change, part, delta)
         state = state._replace(
             params=part if step.part == ALL else state.params | {step.part: part},
             opt_state=state.opt_state | {step.part: opt_state},

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from zsrl_jax import precision
+from zsrl_jax.devices import precision
 
 
 class Net(NamedTuple):
@@ -37,7 +37,7 @@ def sphere_radius(name: str, dim: int) -> float:
     return {"sqrt_d": float(dim) ** 0.5, "unit": 1.0}[name]
 
 
-def spread(z: Float[Array, "task d"], rows: int) -> Float[Array, "row d"]:
+def repeat_rows(z: Float[Array, "task d"], rows: int) -> Float[Array, "row d"]:
     """Repeat each row for a run of rows, so that there are so many in all."""
     return jnp.repeat(z, rows // z.shape[0], axis=0, total_repeat_length=rows)
 
@@ -61,7 +61,7 @@ class Dense(nn.Module):
         if most and last.shape[:-1] != most[0].shape[:-1]:
             each, few = jnp.split(kernel, [shape[0] - last.shape[-1]])
             out = precision.product(most, each)
-            out = out + spread(precision.product([last], few), out.shape[0])
+            out = out + repeat_rows(precision.product([last], few), out.shape[0])
         else:
             out = precision.product(inputs, kernel)
         return out + bias.reshape((1,) * (out.ndim - 1) + bias.shape)

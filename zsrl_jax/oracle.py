@@ -2,8 +2,8 @@
 
     target   y = r(s') + gamma min_k Qbar_k(s', a'),     r = the task's reward of the state reached
 
-Tasks x seeds are lanes of one program, seed by seed: lane (seed i, task j) draws its keys from seed
-i and from the task's place in its domain, so a task among others is that task alone. An oracle has
+Tasks x seeds train side by side in one program, seed by seed. Each draws its keys from its seed and
+from the task's place in its domain, so a task among others is that task alone. An oracle has
 the face of an agent, so it is scored and filmed like one: its z is a row of the identity, which
 picks the policy, and there is one only for the tasks it was trained on.
 """
@@ -16,37 +16,26 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from zsrl_jax import td3
-from zsrl_jax.agent import Prompt, spread
+from zsrl_jax import networks, td3
+from zsrl_jax.agent import Prompt, align
 from zsrl_jax.data import Dataset, Normalizer
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError, TaskError, unknown
-from zsrl_jax.loop import over_seeds
-from zsrl_jax.stage import cell_name
+from zsrl_jax.seeds import over_seeds
+from zsrl_jax.settings.names import cell_name
 from zsrl_jax.types import Policy, Spec, Store
-
-APART = 1000  # lanes fold this plus the task's place: no stage folds as high a number
 
 
 class OracleData(NamedTuple):
-    """What an oracle's lane reads: the data, every task's reward, and which task is its own."""
+    """What an oracle reads: the data, every task's reward, and which task is its own."""
 
     store: Store
     reward: Float[Array, "task episode step"]  # of the state after action t
     task: Int[Array, ""]
-
-
-def need_physics(dataset: Dataset) -> None:
-    """Refuse data that true rewards cannot be computed from."""
-    if dataset.physics is None:
-        raise DataError(
-            f"the dataset {dataset.source} has no physics: an oracle's rewards are computed from "
-            "it; use data with physics states, such as ExORL's or your own by experiments.collect"
-        )
 
 
 def rewards(domain: str, tasks: tuple[str, ...], dataset: Dataset) -> Float[np.ndarray, "t e s"]:
@@ -56,12 +45,9 @@ def rewards(domain: str, tasks: tuple[str, ...], dataset: Dataset) -> Float[np.n
     return np.stack([relabel(domain, task, reached).astype(np.float32) for task in tasks])
 
 
-def lane_keys(
-    keys: Key[Array, " seed"], domain: str, tasks: tuple[str, ...]
-) -> Key[Array, " lane"]:
-    """Return a key for each seed and task, seed by seed."""
-    places = [list(DOMAINS[domain].tasks).index(task) for task in tasks]
-    return jnp.stack([jax.random.fold_in(key, APART + place) for key in keys for place in places])
+def task_places(domain: str, tasks: tuple[str, ...]) -> list[int]:
+    """Return each task's place in its domain: it decides the keys, whatever else is trained."""
+    return [list(DOMAINS[domain].tasks).index(task) for task in tasks]
 
 
 def make_policy(config: ConfigDict, spec: Spec) -> Policy:
@@ -95,8 +81,8 @@ class Oracle:
 
     def __post_init__(self):
         """Bind the policy once, so that it is compiled once."""
-        policy = make_policy(self.config.policy, self.spec)
-        self._act = over_seeds(_choose(policy), (0, None, 0, 0))
+        actor = networks.actor(self.spec.obs_dim, 0, self.spec.action_dim, self.config.policy.width)
+        self._act = over_seeds(_choose(actor), (0, None, 0, 0))
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -136,16 +122,16 @@ class Oracle:
 
     def act(self, obs: Any, z: Any) -> Float[np.ndarray, "seed *batch action"]:
         """Return actions [seed, ..., A] of the policies that z picks."""
-        obs, z = spread(self, obs, z)
+        obs, z = align(self, obs, z)
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
 
-def _choose(policy: Policy) -> Callable:
+def _choose(net: networks.Net) -> Callable:
     """Make act(actors[task], normalizer, obs, z): every task's action, then the one z asks for."""
 
     def act(actor, normalizer, obs, z):
         scaled, nothing = normalizer(obs), jnp.zeros((*obs.shape[:-1], 0))
-        action = jax.vmap(policy.act, (0, None, None))(actor, scaled, nothing)
+        action = jax.vmap(net.apply, (0, None, None))(actor, scaled, nothing)
         place = jnp.argmax(z, axis=-1)[None, ..., None]
         return jnp.clip(jnp.take_along_axis(action, place, axis=0)[0], -1.0, 1.0)
 

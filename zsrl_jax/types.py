@@ -79,3 +79,20 @@ class Sampler(NamedTuple):
 
     fit: Callable[..., Any]  # (key, behaviour, config) -> params
     sample: Callable[[Key[Array, ""], Any, int], Array]  # (key, params, n) -> z[n, d]
+
+
+class Failure(NamedTuple):
+    """Where a seed stopped being numbers."""
+
+    seed: int
+    stage: str
+    step: int  # the update that went wrong; the state kept is of `kept`
+    quantity: str
+    kept: int
+
+    def __str__(self) -> str:
+        """Tell it in one line."""
+        return (
+            f"seed {self.seed} failed: {self.stage}, update {self.step}: {self.quantity} is not "
+            f"finite; its state is kept as of update {self.kept}"
+        )

@@ -2,7 +2,7 @@
 
 from zsrl_jax.data.dataset import Dataset
 from zsrl_jax.data.device import Normalizer, fit_normalizer, store_bytes, to_device
-from zsrl_jax.data.formats import FORMATS
+from zsrl_jax.data.formats.registry import FORMATS
 from zsrl_jax.data.loading import load_dataset
 
 __all__ = [

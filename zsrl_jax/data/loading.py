@@ -11,7 +11,7 @@ import numpy as np
 from zsrl_jax.data import packing
 from zsrl_jax.data import store as stores
 from zsrl_jax.data.dataset import Dataset
-from zsrl_jax.data.formats import FORMATS, detect, from_mapping
+from zsrl_jax.data.formats.registry import FORMATS, detect, from_mapping
 from zsrl_jax.data.reading import read_all
 from zsrl_jax.errors import DataError, unknown
 

@@ -5,19 +5,16 @@ journal tells which are safely on disk, so that the same call again goes on from
 appears whole, by a rename, or not at all. Two processes that pack the same source take turns.
 """
 
-import contextlib
-import fcntl
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from zsrl_jax.data import store
 from zsrl_jax.data.episode import STATES, Source
 from zsrl_jax.data.journal import Files
 from zsrl_jax.data.reading import Read, Reading
-from zsrl_jax.disk import sync
 from zsrl_jax.errors import DamageError, DataError
+from zsrl_jax.files import lock
+from zsrl_jax.files.atomic import discard, move_in, part_of
 
 
 def pack(
@@ -27,22 +24,16 @@ def pack(
     progress: bool = True,
 ) -> None:
     """Pack a source into a store at `folder`; a source may use the folder it is opened with."""
-    part = folder.with_name(folder.name + ".part")
-    with _turn(part, folder) as mine:
+    part = part_of(folder)
+    with lock.turn(part, folder) as mine:
         if not mine:
             return
         try:
             _fill(open_source(part), part, on_bad, progress)
         except DataError:  # the source must change, and then its store starts anew
-            shutil.rmtree(part)
+            discard(part)
             raise
-        old = folder.with_name(folder.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            os.replace(folder, old)
-        os.replace(part, folder)
-        sync(folder.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        move_in(part, folder)
 
 
 def _fill(source: Source, part: Path, on_bad: str, progress: bool) -> None:
@@ -93,26 +84,3 @@ def _write(reading: Reading, part: Path, good: list[int], skipped: list[DamageEr
                 raise read.damage
             files.note({"sums": read.sums, "cast": read.cast})
         files.finish(list(source.notes))
-
-
-@contextlib.contextmanager
-def _turn(part: Path, folder: Path) -> Iterator[bool]:
-    """Hold the folder in the making; false where another process made it while we waited.
-
-    The folder itself is locked, so that no lock file is left behind: whoever waited for it finds
-    it renamed to the finished store, or gone because the source was damaged.
-    """
-    while True:
-        part.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(part, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_same(descriptor, part) or _is_same(descriptor, folder):
-                yield _is_same(descriptor, part)
-                return
-        finally:
-            os.close(descriptor)
-
-
-def _is_same(descriptor: int, folder: Path) -> bool:
-    return folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())

@@ -7,17 +7,17 @@ Activations (quadruped) follow the velocities in `qvel`.
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from zsrl_jax.data import exorl, hdf5
 from zsrl_jax.data.dataset import Dataset
-from zsrl_jax.data.minari import MAIN
+from zsrl_jax.data.formats import exorl, hdf5
+from zsrl_jax.data.formats.minari import MAIN
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError, unknown
+from zsrl_jax.files.atomic import PART, discard
 
 
 def write_dataset(dataset: Dataset, path: str | os.PathLike, format: str) -> list[str]:
@@ -36,15 +36,14 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike, format: str) -> lis
 @contextlib.contextmanager
 def _appearing(target: Path) -> Iterator[Path]:
     """Give a place to write to, which becomes the target when all went well."""
-    part = target.with_name(f".{target.name}.part")
+    part = target.with_name(f".{target.name}{PART}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(part, ignore_errors=True)
+    discard(part)
     try:
         yield part
         os.replace(part, target)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
-        part.unlink(missing_ok=True) if part.is_file() else None
+        discard(part)
 
 
 def write_exorl(dataset: Dataset, target: Path) -> list[str]:

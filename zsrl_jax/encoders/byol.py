@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax import networks
 from zsrl_jax.encoders import losses
-from zsrl_jax.encoders.build import from_objective
+from zsrl_jax.encoders.base import from_objective
 from zsrl_jax.types import Encoder, Spec
 
 

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import networks
 from zsrl_jax.data.sampling import draw_futures, draw_transitions
 from zsrl_jax.encoders import losses
-from zsrl_jax.encoders.build import from_objective
+from zsrl_jax.encoders.base import from_objective
 from zsrl_jax.types import Encoder, Spec
 
 CHOICES = {"backward_stop_gradient": ("target", "input")}

@@ -6,11 +6,11 @@ those who want it, since dm_control loads a GL library. Nothing here does so bef
 
 from zsrl_jax.envs.domain import Domain, Quantities
 from zsrl_jax.envs.external import External, play
-from zsrl_jax.envs.measuring import measure
+from zsrl_jax.envs.registry import DOMAINS, find_domain, find_task
 from zsrl_jax.envs.relabelling import quantities, relabel
 from zsrl_jax.envs.render import render, render_physics, rollout
+from zsrl_jax.envs.sensors import measure
 from zsrl_jax.envs.simulator import Simulator
-from zsrl_jax.envs.table import DOMAINS, find_domain, find_task
 
 __all__ = [
     "DOMAINS",

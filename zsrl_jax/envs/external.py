@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from zsrl_jax import signals
+from zsrl_jax.devices import signals
 from zsrl_jax.envs.adapter import Factory
-from zsrl_jax.envs.lanes import Local, Remote
+from zsrl_jax.envs.workers import Local, Remote
 from zsrl_jax.errors import DataError, ZsrlError
 
 Rewarder = Callable[[np.ndarray], Any]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from zsrl_jax.envs.domain import Domain
-from zsrl_jax.envs.table import find_domain, find_task
+from zsrl_jax.envs.registry import find_domain, find_task
 from zsrl_jax.errors import DataError
 
 SMALLEST, LARGEST = 256, 8192

@@ -16,8 +16,8 @@ import mujoco
 import numpy as np
 
 from zsrl_jax.envs.domain import Domain
+from zsrl_jax.envs.registry import find_domain
 from zsrl_jax.envs.simulator import Simulator
-from zsrl_jax.envs.table import find_domain
 from zsrl_jax.errors import DataError, ZsrlError
 
 BACKENDS = ("egl", "osmesa", "glfw")

@@ -15,7 +15,7 @@ import mujoco.batch
 import numpy as np
 
 from zsrl_jax.envs.domain import Domain
-from zsrl_jax.envs.table import find_domain
+from zsrl_jax.envs.registry import find_domain
 from zsrl_jax.errors import DataError
 
 STAGE = mujoco.mjtStage

@@ -20,7 +20,7 @@ from dm_control.rl import control
 from dm_control.suite import cheetah, common, quadruped, walker
 from dm_control.utils import rewards
 
-from zsrl_jax.envs.table import find_task
+from zsrl_jax.envs.registry import find_task
 
 FOREVER = float("inf")
 

@@ -9,14 +9,11 @@ Reading order: moments, cholesky, then the covariance types (full, diag, tied, l
 mixture, listed, start, em, program, check, fitting; convert stands beside them.
 """
 
-from zsrl_jax.gmm.convert import from_sklearn, to_sklearn
-from zsrl_jax.gmm.diag import Diag, Spherical
+from zsrl_jax.gmm.covariances import Diag, Full, Spherical, Tied
+from zsrl_jax.gmm.em import Trace
 from zsrl_jax.gmm.fitting import fit
-from zsrl_jax.gmm.full import Full
 from zsrl_jax.gmm.low_rank import LowRank
-from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.tied import Tied
-from zsrl_jax.gmm.trace import Trace
+from zsrl_jax.gmm.mixture import Mixture, from_sklearn, to_sklearn
 
 __all__ = [
     "Diag",

@@ -4,12 +4,18 @@
 
 Under jit or vmap values cannot be looked at: then only shapes and names are checked, rows that are
 not finite are left out and counted in `Trace.dropped`.
+
+The compiled program normalises the data, starts, iterates until nothing changes and takes the best
+of the starts. Restarts run one after the other on a CPU, where each may leave out what cannot
+matter, and side by side on an accelerator.
 """
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from zsrl_jax.gmm.check import (
+from zsrl_jax.gmm.checks import (
     check_choices,
     check_least,
     check_regularization,
@@ -18,12 +24,85 @@ from zsrl_jax.gmm.check import (
     check_whole,
     is_traced,
 )
-from zsrl_jax.gmm.em import FAMILIES, Options
-from zsrl_jax.gmm.listed import pays
+from zsrl_jax.gmm.em import FAMILIES, Options, Problem, State, Trace, initial, iterate
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import chunk_size
-from zsrl_jax.gmm.program import fit_arrays
-from zsrl_jax.gmm.trace import Trace
+from zsrl_jax.gmm.moments import Data, Responsibility, chunk_size
+from zsrl_jax.gmm.pruning import pays
+from zsrl_jax.gmm.start import lloyd, nearest_center, normalize, seed_centers
+
+
+def run(
+    key: Key[Array, ""],
+    problem: Problem,
+    given: tuple[Array | None, Array | None],
+    options: Options,
+) -> tuple[Mixture, Trace]:
+    """Fit one mixture to normalised data."""
+    key_center, key_frame = jax.random.split(key)
+    respond = begin(key_center, problem, given, options)
+    state = initial(key_frame, problem, respond, options)
+
+    def unfinished(state: State) -> Bool[Array, ""]:
+        return (state.trace.iterations < options.num_iters) & ~state.trace.converged
+
+    state = lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
+    step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
+    trace = state.trace.replace(log_likelihood=state.trace.log_likelihood[step])
+    return state.best, trace
+
+
+def begin(
+    key: Key[Array, ""],
+    problem: Problem,
+    given: tuple[Array | None, Array | None],
+    options: Options,
+) -> Responsibility:
+    """Return the responsibilities of the first M step."""
+    data, _, active, _ = problem
+    means, responsibilities = given
+    if responsibilities is not None:
+
+        def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
+            share = lax.dynamic_slice_in_dim(responsibilities, index[0], index.shape[0]).T
+            return jnp.where(active[:, None], share, 0.0), jnp.zeros(x.shape[0], x.dtype)
+
+        return respond
+    if means is not None:
+        return nearest_center((means - data.shift[None]) / data.scale, active)
+    center = seed_centers(key, data, options.num_components, options.chunk)
+    center = lloyd(center, data, active, options.lloyd_steps, options.chunk)
+    return nearest_center(center, active)
+
+
+def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
+    """Return a fit to normalised data in the units of the data."""
+    mixture, trace = fitted
+    dim = data.x.shape[1]
+    mixture = Mixture(
+        mixture.log_weights,
+        mixture.means * data.scale + data.shift[None],
+        mixture.covariance.scaled(data.scale),
+    )
+    ll = trace.log_likelihood - dim * jnp.log(data.scale)
+    dropped = jnp.sum(data.weight <= 0, dtype=jnp.int32)
+    return mixture, trace.replace(log_likelihood=ll, dropped=dropped)
+
+
+@jax.jit(static_argnames="options")
+def fit_arrays(key, x, weight, active, tolerance, regularization, given, options: Options):
+    """Fit mixtures from several starts and return the likeliest, with its trace."""
+    data, variance = normalize(x, weight, options.chunk)
+    problem = Problem(data, regularization * variance, active, tolerance)
+
+    def once(key):
+        return run(key, problem, given, options)
+
+    if options.num_restarts == 1:
+        return restore(once(key), data)
+    keys = jax.random.split(key, options.num_restarts)
+    fits = lax.map(once, keys) if jax.default_backend() == "cpu" else jax.vmap(once)(keys)
+    best = jnp.argmax(fits[1].log_likelihood[:, -1])
+    return restore(jax.tree.map(lambda leaf: leaf[best], fits), data)
 
 
 def fit(

@@ -3,17 +3,27 @@
     p(x) = sum_k w_k N(x | mu_k, Sigma_k)
 
 It can be vmapped over, passed to jit and kept in a checkpoint.
+
+scikit-learn's parameters of the same mixture, as plain arrays:
+
+    precisions_cholesky_ = L^-T  with  covariances_ = L L^T        (full, tied; else 1 / deviation)
+
+scikit-learn itself is not needed: `from_sklearn(vars(model))` reads a fitted model, and
+`vars(model).update(to_sklearn(mixture))` fills one.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import distrax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
+from zsrl_jax.errors import DataError, unknown
+from zsrl_jax.gmm.covariances import Diag, Full, Spherical, Tied
 from zsrl_jax.gmm.moments import Scorer, chunk_size, map_rows, mean
 
 
@@ -72,8 +82,10 @@ class Mixture(NamedTuple):
         """Compute Akaike's criterion on the data of the fit: lower is better."""
         return 2.0 * self.num_parameters() - 2.0 * x.shape[0] * self.score(x)
 
-    def distribution(self) -> distrax.Distribution:
+    def distribution(self) -> Any:
         """Return the mixture as a distrax distribution."""
+        import distrax  # here: its import takes seconds, and only this needs it
+
         dim = self.means.shape[-1]
         factor = jnp.broadcast_to(self.covariance.cholesky_factors(dim), (*self.means.shape, dim))
         return distrax.MixtureSameFamily(
@@ -102,3 +114,53 @@ def sample(mixture: Mixture, key: Key[Array, ""], n: int) -> Float[Array, "n d"]
     component = jax.random.categorical(key_component, mixture.log_weights, shape=(n,))
     draw = mixture.covariance.draw(key_draw, component, mixture.means.shape[-1])
     return mixture.means[component] + draw
+
+
+NAMES = {Full: "full", Tied: "tied", Diag: "diag", Spherical: "spherical"}
+KEYS = ("weights_", "means_", "covariances_", "covariance_type")
+
+
+def to_sklearn(mixture: Mixture) -> dict[str, Any]:
+    """Return scikit-learn's parameters in float64; low rank becomes full."""
+    kind = NAMES.get(type(mixture.covariance), "full")
+    if kind in ("full", "tied"):
+        dim = mixture.means.shape[-1]
+        factor = np.asarray(mixture.covariance.cholesky_factors(dim), np.float64)
+        covariances = factor @ factor.transpose(0, 2, 1)
+        cholesky = np.linalg.inv(factor).transpose(0, 2, 1)
+        precisions = cholesky @ cholesky.transpose(0, 2, 1)
+        arrays = [covariances, precisions, cholesky]
+        covariances, precisions, cholesky = (a[0] if kind == "tied" else a for a in arrays)
+    else:
+        deviation = np.asarray(mixture.covariance.deviation, np.float64)
+        covariances, precisions, cholesky = deviation**2, deviation**-2, 1 / deviation
+    weights = np.asarray(mixture.weights, np.float64)
+    return {
+        "covariance_type": kind,
+        "n_components": len(weights),
+        "weights_": weights / weights.sum(),
+        "means_": np.asarray(mixture.means, np.float64),
+        "covariances_": covariances,
+        "precisions_": precisions,
+        "precisions_cholesky_": cholesky,
+    }
+
+
+def from_sklearn(parameters: Mapping[str, Any]) -> Mixture:
+    """Return the mixture that has these scikit-learn parameters."""
+    missing = [key for key in KEYS if key not in parameters]
+    if missing:
+        raise DataError(
+            f"gmm.from_sklearn: {', '.join(missing)} not found; give vars() of a fitted model or "
+            f"a dict with {', '.join(KEYS)}"
+        )
+    weights, means, covariances = (np.asarray(parameters[key], np.float64) for key in KEYS[:3])
+    kinds = {name: kind for kind, name in NAMES.items()}
+    name = parameters["covariance_type"]
+    if name not in kinds:
+        raise DataError(unknown("covariance type", name, kinds))
+    root = np.linalg.cholesky if name in ("full", "tied") else np.sqrt
+    shape = jnp.asarray(root(covariances), jnp.result_type(float))
+    with np.errstate(divide="ignore"):
+        log_weights = jnp.asarray(np.log(weights), shape.dtype)
+    return Mixture(log_weights, jnp.asarray(means, shape.dtype), kinds[name](shape))

@@ -46,7 +46,7 @@ class Family(NamedTuple):
     """The functions that EM needs of a covariance type; see `full` and `factors` for shapes."""
 
     scatter: Callable  # (x, share, mean, frame) -> the scatter of all components
-    spread: Callable
+    scatter_of_point: Callable
     estimate: Callable
     frame: Callable = lambda covariance: ()
     start: Callable = lambda key, measure, num, dim, rank: ()
@@ -143,7 +143,9 @@ def gather(
 
     mean_zero = jnp.zeros((num, dim), dtype)
     empty = Moments(
-        jnp.zeros(num, dtype), mean_zero, family.spread(mean_zero, jnp.zeros(num, dtype), frame)
+        jnp.zeros(num, dtype),
+        mean_zero,
+        family.scatter_of_point(mean_zero, jnp.zeros(num, dtype), frame),
     )
     carry = empty, jnp.zeros((), dtype), jnp.zeros(total, dtype)
     return lax.scan(step, carry, jnp.arange(0, total, chunk))[0]
@@ -164,7 +166,7 @@ def join(a: Moments, b: Moments, family: Family, frame: Any) -> Moments:
     mass = a.mass + b.mass
     part = b.mass / jnp.maximum(mass, 1e-30)
     delta = b.mean - a.mean
-    between = family.spread(delta, a.mass * part, frame)
+    between = family.scatter_of_point(delta, a.mass * part, frame)
     scatter = jax.tree.map(lambda *parts: sum(parts), a.scatter, b.scatter, between)
     return Moments(mass, a.mean + delta * part[:, None], scatter)
 

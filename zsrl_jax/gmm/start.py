@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from zsrl_jax.gmm.diag import DIAG, variance
+from zsrl_jax.gmm.covariances import DIAG, variance
 from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather, largest, map_rows
 
 
@@ -92,6 +92,6 @@ def lloyd(
 
 MEANS_ONLY = Family(
     scatter=lambda x, share, mean, frame: (),
-    spread=lambda delta, weight, frame: (),
+    scatter_of_point=lambda delta, weight, frame: (),
     estimate=lambda moments, frame, floor: ((), 0),
 )

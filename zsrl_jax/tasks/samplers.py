@@ -25,8 +25,8 @@ from ml_collections import ConfigDict
 from zsrl_jax import gmm
 from zsrl_jax.data.sampling import draw_places
 from zsrl_jax.networks import project, sphere_radius
-from zsrl_jax.tasks import pieces
-from zsrl_jax.tasks.pieces import Behaviour, behaviour_tasks
+from zsrl_jax.tasks import occupancy
+from zsrl_jax.tasks.occupancy import Behaviour, behaviour_tasks
 from zsrl_jax.types import Sampler
 
 COIN = 2**31 - 1  # split's children are fold_in(key, 0), fold_in(key, 1), ...: this is none of them
@@ -84,8 +84,8 @@ def sample_uniform(key: Key[Array, ""], params: Uniform, num: int) -> Float[Arra
 
 def fit_full_traj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Pool:
     """Keep the task vector of every whole episode."""
-    whole = pieces.whole_episodes(behaviour.length)
-    psi = pieces.occupancies(behaviour, whole, config.discount)
+    whole = occupancy.whole_episodes(behaviour.length)
+    psi = occupancy.occupancies(behaviour, whole, config.discount)
     return Pool(project(psi, _radius(behaviour, config)))
 
 
@@ -109,10 +109,10 @@ def fit_btd(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Bt
 def fit_btd_centered(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Btd:
     """Fit the mixture to task vectors of occupancies a step minus their mean over the pieces."""
     key_piece, key_fit = jax.random.split(key)
-    drawn = pieces.draw_subtrajectories(
+    drawn = occupancy.draw_subtrajectories(
         key_piece, behaviour.length, config.num_subtrajectories, config.min_length
     )
-    mean = pieces.mean_features(behaviour, drawn, config.discount)
+    mean = occupancy.mean_features(behaviour, drawn, config.discount)
     centre, radius = jnp.mean(mean, axis=0), _radius(behaviour, config)
     z = project(mean - centre[None], radius)
     return Btd(radius, *_fit_mixture(key_fit, z, config), centre)
@@ -142,7 +142,7 @@ def fit_goal_mix(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) 
     def reached(place):
         return behaviour.phi(place[0][None])[0, place[1] + 1]
 
-    phi = jax.lax.map(reached, places, batch_size=pieces.CHUNK)
+    phi = jax.lax.map(reached, places, batch_size=occupancy.CHUNK)
     uniform = fit_uniform(key, behaviour, config)
     return Mix(jnp.asarray(0.5), uniform, Pool(project(phi, uniform.radius)))
 

@@ -1,0 +1,1 @@
+"""What tests share: small data, commands as a person runs them, learners of three numbers."""

@@ -1,0 +1,58 @@
+"""The commands: `zsrl NAME ...` where the package is installed, `python -m experiments.NAME` here.
+
+Each reads flags, calls the library and prints; what goes wrong is one clear line and an exit code.
+"""
+
+import runpy
+import sys
+
+COMMANDS = {
+    "run": "train a run and score it",
+    "collect": "collect reward-free data",
+    "data": "look at datasets, or convert them",
+    "video": "film a finished run",
+    "diagnose": "look at the training of runs",
+    "report": "make one page of runs and studies",
+    "paper": "run a study of the paper",
+    "bench": "measure the parts",
+    "doctor": "check the machine and what runs left behind",
+}
+_started: list[str] = []
+
+
+def start(name: str) -> None:
+    """Run a command as the main program of this process."""
+    runpy.run_module(f"zsrl_jax.commands.{name}", run_name="__main__", alter_sys=True)
+
+
+def program(name: str) -> list[str]:
+    """Return the words that a person types for a command: as this process was started."""
+    return ["zsrl", name] if _started else ["python", "-m", f"experiments.{name}"]
+
+
+def main() -> None:
+    """Run the command that the first argument names: the console script `zsrl`."""
+    words = sys.argv[1:]
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        sys.exit(0 if words else 2)
+    if words[0] == "--version":
+        import zsrl_jax
+
+        print(f"zsrl_jax {zsrl_jax.__version__}")
+        return
+    if words[0] not in COMMANDS:
+        from zsrl_jax.errors import unknown
+
+        print(f"error: {unknown('command', words[0], COMMANDS)}", file=sys.stderr)
+        sys.exit(2)
+    _started.append(words[0])
+    sys.argv = [f"zsrl {words[0]}", *words[1:]]
+    start(words[0])
+
+
+def usage() -> str:
+    """Return the list of commands."""
+    rows = [f"  {name:<10}{text}" for name, text in COMMANDS.items()]
+    head = "zsrl COMMAND [flags]: zero-shot offline reinforcement learning in JAX"
+    return "\n".join([head, "", *rows, "", "zsrl COMMAND --help tells a command's flags."])

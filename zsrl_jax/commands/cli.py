@@ -1,0 +1,137 @@
+"""Start a command so that what goes wrong is one clear line and an exit code, never a traceback.
+
+0 finished; 2 bad input, or refused; 3 a seed is not finite any more; 74 the disk takes no files;
+75 stopped by a signal, the same command again goes on.
+"""
+
+import errno
+import gc
+import os
+import re
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+
+from absl import app, flags, logging
+from ml_collections import ConfigDict
+
+from zsrl_jax.devices import compile_cache, processes, signals
+from zsrl_jax.errors import ConfigError, DiskError, DivergedError, ZsrlError
+from zsrl_jax.settings.by_name import resolve
+
+GRACE = 2.0  # seconds that the first of several processes waits before it takes all along
+REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def run(main: Callable, join: Callable | None = None) -> None:
+    """Parse flags and run main(argv); before that `join` the other processes of a run."""
+    logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
+    warnings.formatwarning = one_line
+    try:
+        signals.leave_at_once()
+        if join is not None:
+            join()
+        compile_cache.keep()
+        app.run(main, flags_parser=_parse)
+    except (ZsrlError, OSError) as error:
+        _leave(_fail(error), error)
+    except signals.Stopped as error:
+        _tell(f"\nstopped by {error}: the same command again goes on from here", error)
+        gc.freeze()  # else Python looks through all of JAX before it leaves: a second, or many
+        _leave(STOPPED, error)
+    except KeyboardInterrupt as error:  # where there was nothing to save
+        _tell("\nstopped", error)
+        _leave(130, error)
+    except Exception as error:
+        if not processes.several():
+            raise
+        if not processes.is_lost(error):
+            traceback.print_exc()
+            _leave(1, error)
+        told = " ".join(str(error).split())[:200]
+        _tell(f"\nerror: another process of the run is gone ({told}): the same command again, in "
+              "all of them, goes on from the last save", error)  # fmt: skip
+        _leave(STOPPED, error)
+
+
+def _leave(code: int, error: BaseException) -> None:
+    """End the command; among several processes at once, unless all of them are leaving too."""
+    if not processes.several() or processes.is_shared(error):
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if processes.is_first():
+        time.sleep(GRACE)  # the others may be about to leave for the same reason, each with a code
+    os._exit(code)
+
+
+def _tell(text: str, error: BaseException) -> None:
+    """Say why the command ends, unless the first process says it for this one."""
+    if processes.is_first() or not processes.is_shared(error):
+        print(text, file=sys.stderr)
+
+
+def one_line(message: Warning | str, *_: object, **__: object) -> str:
+    """Tell a warning without the place in the code that it came from."""
+    return f"warning: {' '.join(str(message).split())}\n"
+
+
+def refuse_arguments(argv: list[str]) -> None:
+    """Refuse what is not a flag: a forgotten dash would be a field silently not set."""
+    if len(argv) > 1:
+        raise ConfigError(f"unexpected argument '{argv[1]}': flags start with --")
+
+
+def read_config(flag: flags.FlagHolder) -> ConfigDict:
+    """Return the config of a config-file flag, or say why there is none."""
+    config = flag.value
+    if config is None:
+        raise ConfigError(f"no config: expected --{flag.name}=configs/cheetah_fb_btd.py or another")
+    try:
+        config.to_dict()
+    except OSError as error:  # ml_collections reports a missing file only when it is asked for
+        raise ConfigError(f"the config file cannot be loaded: {_reason(error)}") from error
+    return config
+
+
+def _reason(error: OSError) -> str:
+    found = re.search(r"\[Errno \d+\] (.*)", str(error))
+    return found[1] if found else str(error)
+
+
+def _with_named_configs(argv: list[str]) -> list[str]:
+    """Return the arguments with config files that are not there replaced by ours of that name."""
+    found = []
+    for word in argv:
+        name, equals, value = word.partition("=")
+        is_config = equals and name.lstrip("-") in ("config", "recipe")
+        found.append(f"{name}={resolve(value)}" if is_config else word)
+    return found
+
+
+def _parse(argv):
+    try:
+        return flags.FLAGS(_with_named_configs(argv))
+    except (AttributeError, KeyError) as error:  # a locked config names the nearest field
+        found = re.search(r'Did you mean "(\S+)" instead of "(\S+)"', str(error))
+        name = found[2] if found else str(error).strip("'\"")
+        hint = (
+            f"did you mean '{found[1]}'?"
+            if found
+            else "all fields are in zsrl_jax/settings/fields.py"
+        )
+        sys.exit(_fail(ConfigError(f"unknown config field '{name}': {hint}")))
+    except (flags.Error, ZsrlError, OSError, TypeError, ValueError) as error:
+        sys.exit(_fail(error))
+
+
+def _fail(error: BaseException) -> int:
+    text = " ".join(str(error).split())
+    _tell(f"error: {text}", error)
+    if isinstance(error, DivergedError):
+        return FAILED
+    full = isinstance(error, OSError) and error.errno in DISK
+    return NO_DISK if full or isinstance(error, DiskError) else REFUSED

@@ -1,0 +1,41 @@
+"""Collect reward-free data: python -m experiments.collect --domain=cheetah --episodes=500
+
+The explorer's recipe is that of the machine's scale; --recipe=configs/explorer.py:paper takes
+another, --recipe.batch=512 sets a field.
+"""
+
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from zsrl_jax import collect
+from zsrl_jax.commands import cli
+from zsrl_jax.data.summary import coverage
+from zsrl_jax.exploration.collection import default_folder
+from zsrl_jax.settings.by_name import resolve
+
+DOMAIN = flags.DEFINE_string("domain", "cheetah", "which robot")
+EPISODES = flags.DEFINE_integer("episodes", 500, "episodes in all, those on disk included")
+SEED = flags.DEFINE_integer("seed", 0, "of the agent and the initial states")
+OUT = flags.DEFINE_string("out", None, "folder; default runs/data/<domain>/rnd_<episodes>_<seed>")
+RECIPE = config_flags.DEFINE_config_file(
+    "recipe", resolve("configs/explorer.py"), "the explorer's fields"
+)
+
+
+def main(argv) -> None:
+    """Collect what is not on disk yet, then tell what the data covers."""
+    cli.refuse_arguments(argv)
+    out = Path(OUT.value or default_folder(DOMAIN.value, EPISODES.value, SEED.value))
+    recipe = cli.read_config(RECIPE)
+    updates = 1 / recipe.steps_per_update
+    print(f"explorer: width {recipe.width}, batch {recipe.batch}, {updates:.2g} updates a step")
+    dataset = collect(DOMAIN.value, EPISODES.value, SEED.value, out, recipe)
+    print(dataset)
+    print("\n".join(coverage(dataset)))
+    print(f"use it: python -m experiments.run --config=... --config.data.path={out}")
+
+
+if __name__ == "__main__":
+    cli.run(main)

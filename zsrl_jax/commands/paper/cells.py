@@ -1,0 +1,206 @@
+"""Cells of a study as runs: their config, folder, command, and which encoder they share.
+
+A cell's folder is named by what deviates from its scale's defaults, so the same cell of two studies
+is one run. Encoders have run folders of their own, and a cell starts from a copy of its encoder's:
+the saves carry the facts they were made with, and a run that is not of these refuses them.
+"""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from zsrl_jax.commands.paper.studies import STUDIES, Study
+from zsrl_jax.commands.report.load import read_results
+from zsrl_jax.errors import ConfigError
+from zsrl_jax.settings.cells import config as get_cell
+from zsrl_jax.settings.cells import oracle_config
+from zsrl_jax.settings.scales import STUDY_SIZES, StudySize
+
+Fields = tuple[tuple[str, Any], ...]
+ENDS = {"btd": 0.0, "uniform": 1.0}  # alpha of `mix` at which it draws what another sampler draws
+
+
+class Place(NamedTuple):
+    """Where and at which size a study is run."""
+
+    out: Path
+    scale: str
+    size: StudySize | None = None  # what flags narrow it to; None: the study's own
+    fields: Fields = ()  # set in every cell by flags
+
+    @property
+    def root(self) -> Path:
+        """Return the folder of this scale: runs of two scales never meet."""
+        return self.out / self.scale
+
+
+class Cell(NamedTuple):
+    """One run of a study: what it is, and the fields in which it deviates from its scale."""
+
+    kind: str  # encoder, score, dilution, task_space, oracle
+    domain: str
+    encoder: str
+    sampler: str
+    seeds: int
+    fields: Fields = ()
+    options: Fields = ()
+
+    def config(self, place: Place) -> ConfigDict:
+        """Return the cell's config."""
+        config = _default(self, place)
+        _assign(config, (("seeds", self.seeds), *self.fields))
+        return config
+
+    @property
+    def name(self) -> str:
+        """Name the cell by what it is."""
+        marks = [f"{path.split('.')[-1]}{value}" for path, value in self.fields]
+        stem = f"{self.domain}_{self.encoder}"
+        stem += "" if self.kind == "encoder" else f"_{self.sampler}"
+        return "-".join([stem, *marks, f"seeds{self.seeds}"]).lower()
+
+    def folder(self, place: Place) -> Path:
+        """Return the cell's run folder."""
+        kind = {"encoder": "encoders", "score": "runs", "oracle": "runs"}.get(self.kind, self.kind)
+        return place.root / kind / self.name
+
+    def encoder_cell(self) -> "Cell | None":
+        """Return the run that trains this cell's encoder, or None where there is none to share."""
+        if self.kind in ("encoder", "oracle"):
+            return None
+        fields = tuple(f for f in self.fields if f[0].startswith("encoder."))
+        return Cell("encoder", self.domain, self.encoder, "uniform", self.seeds, fields)
+
+    def command(self, place: Place) -> list[str]:
+        """Return the command that runs this cell; what is no run, with its study's others."""
+        if self.kind in STUDIES:
+            return _study_command(self, place)
+        file = f"configs/cell.py:{self.domain},{self.encoder},{self.sampler},{place.scale}"
+        if self.kind == "oracle":
+            file = f"configs/oracle.py:{self.domain},all,{place.scale}"
+        fields = ("seeds", self.seeds), *_shared(self, place), *self.fields
+        flags = [f"--config.{path}={value}" for path, value in fields]
+        call = ["python", "-m", "experiments.run", f"--config={file}", *flags]
+        return [*call, f"--workdir={self.folder(place)}"]
+
+    def is_done(self, place: Place) -> bool:
+        """Tell whether the cell's results are there, and of this very config."""
+        results = read_results(self.folder(place))
+        asked = json.loads(self.config(place).to_json_best_effort())
+        return results is not None and results["config"] == asked
+
+
+def _study_command(cell: Cell, place: Place) -> list[str]:
+    """Return the command of a study, narrowed to a cell's domain and encoder."""
+    flags = [f"--scale={place.scale}", f"--out={place.out}", f"--domains={cell.domain}"]
+    flags += [f"--encoders={cell.encoder}", f"--seeds={cell.seeds}"]
+    flags += [f"--set={path}={value}" for path, value in place.fields]
+    return ["python", "-m", "experiments.paper", cell.kind, *flags]
+
+
+def _default(cell: Cell, place: Place) -> ConfigDict:
+    """Return a cell's config without its own fields: the scale's, the studies', and the flags'."""
+    if cell.kind == "oracle":
+        config = oracle_config(cell.domain, (), place.scale)
+    else:
+        config = get_cell(cell.domain, cell.encoder, cell.sampler, place.scale)
+    _assign(config, _shared(cell, place))
+    return config
+
+
+def _shared(cell: Cell, place: Place) -> Fields:
+    """Return the fields that are set in every cell: by the studies' size, then by flags."""
+    gone = ("encoder", "tasks", "infer") if cell.kind == "oracle" else ()  # it has none of these
+    fields = dict(STUDY_SIZES[place.scale].fields) | dict(place.fields)
+    return tuple(f for f in fields.items() if f[0].split(".")[0] not in gone)
+
+
+def _assign(config: ConfigDict, fields: Fields) -> None:
+    for path, value in fields:
+        try:
+            config.update_from_flattened_dict({path: value})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"config field {path}={value}: {' '.join(str(error).split())}"
+            ) from error
+
+
+def field_of(config: ConfigDict, path: str) -> Any:
+    """Return the value of a field by its path."""
+    value: Any = config
+    for part in path.split("."):
+        value = value[part]
+    return value
+
+
+def size_of(study: Study, place: Place) -> dict[str, Any]:
+    """Return domains, encoders, seeds and samplers of a study, narrowed by flags."""
+    size = STUDY_SIZES[place.scale]._asdict() | {"samplers": study.samplers}
+    size |= study.sizes.get(place.scale, {})
+    asked = place.size._asdict() if place.size else {}
+    return size | {name: value for name, value in asked.items() if value}
+
+
+def cells_of(name: str, place: Place) -> list[Cell]:
+    """Return all cells of a study, without the encoders they share."""
+    study = STUDIES[name]
+    size = size_of(study, place)
+    options = tuple(study.options.get(place.scale, {}).items())
+    found = []
+    for domain in size["domains"]:
+        for encoder in size["encoders"]:
+            for sampler in size["samplers"]:
+                for fields in _fields(study, place.scale):
+                    cell = Cell(study.kind, domain, encoder, sampler, size["seeds"], (), options)
+                    cell = cell._replace(fields=_deviating(cell, place, fields))
+                    found.append(_plain(cell, place))
+        if study.oracle:
+            found.append(Cell("oracle", domain, "oracle", "all", size["seeds"]))
+    return found
+
+
+def _fields(study: Study, scale: str) -> list[Fields]:
+    values = study.values.get(scale, (None,))
+    along = [((study.axis, value),) if study.axis else () for value in values]
+    return [(*tuple(variant.items()), *point) for variant in study.variants for point in along]
+
+
+def _deviating(cell: Cell, place: Place, fields: Fields) -> Fields:
+    """Return the fields that are not the default; no mixture has more components than points."""
+    default = _default(cell, place)
+    found = tuple((path, value) for path, value in fields if field_of(default, path) != value)
+    points = dict(found).get("tasks.num_subtrajectories")
+    if points is not None and points < default.tasks.num_components:
+        found += (("tasks.num_components", points),)
+    return found
+
+
+def _plain(cell: Cell, place: Place) -> Cell:
+    """Return a cell of `mix` with nothing to mix as what it is: the same draws, so the same run."""
+    if cell.sampler != "mix":
+        return cell
+    sampler = {alpha: name for name, alpha in ENDS.items()}.get(cell.config(place).tasks.alpha)
+    fields = tuple(f for f in cell.fields if f[0] != "tasks.alpha")
+    return cell._replace(sampler=sampler, fields=fields) if sampler else cell
+
+
+def parse_fields(pairs: list[str]) -> Fields:
+    """Read field=value pairs; a value is a number, true, false, or a word."""
+    found = []
+    for pair in pairs:
+        path, sign, text = pair.partition("=")
+        if not (path and sign and text):
+            raise ConfigError(f"--set={pair}: expected field=value, such as policy.updates=5000")
+        try:
+            found.append((path, json.loads(text.lower())))
+        except ValueError:
+            found.append((path, text))
+    return tuple(found)
+
+
+def quoted(command: list[str]) -> str:
+    """Return a command as one types it."""
+    return shlex.join(command)

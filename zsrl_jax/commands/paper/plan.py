@@ -1,0 +1,120 @@
+"""What a study consists of, on disk: NAME.study.json, so that a report can tell what is missing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from zsrl_jax.commands.paper.cells import ENDS, Cell, Place, field_of, quoted
+from zsrl_jax.commands.paper.launch import waves
+from zsrl_jax.commands.paper.progress import cost
+from zsrl_jax.commands.paper.studies import PUBLISHED, STUDIES, Study
+from zsrl_jax.commands.report.load import read_results
+from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.files.atomic import write_text
+from zsrl_jax.runs.identity import differing, facts
+from zsrl_jax.runs.identity import tell as told
+from zsrl_jax.runs.provenance import FILE as RUN
+
+
+def study_names(args: list[str]) -> list[str]:
+    """Return the studies that were asked for."""
+    if len(args) != 1:
+        raise ConfigError(
+            f"expected one study, got {len(args)}: python -m experiments.paper NAME, "
+            f"with NAME of {', '.join(STUDIES)}, all"
+        )
+    if args[0] != "all" and args[0] not in STUDIES:
+        raise TaskError(unknown("study", args[0], [*STUDIES, "all"]))
+    return list(STUDIES) if args[0] == "all" else args
+
+
+def check_folders(cells: list[Cell], place: Place) -> None:
+    """Refuse a place whose runs have other settings, before anything in it is touched."""
+    for cell in cells:
+        known = read_results(cell.folder(place)) or read_results(cell.folder(place), RUN)
+        if known is None:
+            continue
+        found = differing(_decisive(ConfigDict(known["config"]), cell),
+                          _decisive(cell.config(place), cell))  # fmt: skip
+        if found:
+            raise ConfigError(
+                f"'{cell.folder(place)}' holds a run with other settings: {told(found)}; name "
+                "another --out for these"
+            )
+
+
+def _decisive(config: ConfigDict, cell: Cell) -> dict[str, Any]:
+    """Return what decides a cell's results; how long its encoder is trained, too."""
+    stage = {"score": "policy", "oracle": "policy"}.get(cell.kind, "encoder")
+    return facts(config, stage, "") | {f"{stage}.updates": config[stage].updates}
+
+
+def write_plan(name: str, cells: list[Cell], place: Place) -> Path:
+    """Write a study's cells: what each is, where its results will be, and its command."""
+    study = STUDIES[name]
+    file = place.root / f"{name}.study.json"
+    rows = _with_earlier([_row(cell, study, place) for cell in cells], file)
+    plan: dict[str, Any] = {"name": name, "title": study.title, "axis": study.axis}
+    plan |= {
+        "scale": place.scale,
+        "cells": rows,
+        "published": PUBLISHED if name == "samplers" else {},
+    }
+    place.root.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps(plan, indent=1))
+    return file
+
+
+def _row(cell: Cell, study: Study, place: Place) -> dict[str, Any]:
+    """Return a cell as the report reads it; results of another config are not this cell's."""
+    config = cell.config(place)
+    varied = () if cell.kind == "oracle" else study.variants[0]
+    fields = dict(cell.fields) | {path: field_of(config, path) for path in varied}
+    mixed = study.samplers == ("mix",) and cell.sampler in ENDS
+    return {
+        "kind": cell.kind,
+        "domain": cell.domain,
+        "encoder": cell.encoder,
+        "sampler": "mix" if mixed else cell.sampler,
+        "seeds": cell.seeds,
+        "fields": fields,
+        "value": ENDS[cell.sampler] if mixed else _value(cell, config, study.axis),
+        "folder": str(cell.folder(place).relative_to(place.root)),
+        "command": quoted(cell.command(place)),
+        "config": json.loads(config.to_json_best_effort()),
+    }
+
+
+def _value(cell: Cell, config: ConfigDict, axis: str) -> float | None:
+    """Return where a cell stands on the study's axis."""
+    return field_of(config, axis) if axis and cell.kind != "oracle" else None
+
+
+def _with_earlier(rows: list[dict[str, Any]], file: Path) -> list[dict[str, Any]]:
+    """Add the cells that an earlier, wider command planned: a narrow one takes none away."""
+    try:
+        earlier = json.loads(file.read_text())["cells"] if file.exists() else []
+    except ValueError:  # cut short: it is written anew
+        earlier = []
+
+    def mark(row):
+        return [row[name] for name in ("kind", "domain", "encoder", "sampler", "value", "fields")]
+
+    known = [mark(row) for row in rows]
+    return rows + [row for row in earlier if mark(row) not in known]
+
+
+def tell(plans: dict[str, list[Cell]], place: Place) -> str:
+    """Tell what studies would run: cells and updates over all seeds, and what is done of them."""
+    head = f"{'study':<18}{'cells':>7}{'encoders':>10}{'done':>6}{'encoder updates':>18}"
+    lines = [head + f"{'policy updates':>17}"]
+    every = {**plans, "together": [cell for cells in plans.values() for cell in cells]}
+    for name, cells in every.items() if len(plans) > 1 else plans.items():
+        encoders, rest = waves(cells)
+        done = sum(cell.is_done(place) for cell in [*encoders, *rest])
+        updates = [sum(cost(cell, place) for cell in part) for part in (encoders, rest)]
+        line = f"{name:<18}{len(rest):>7}{len(encoders):>10}{done:>6}"
+        lines.append(line + f"{updates[0]:>18,}{updates[1]:>17,}")
+    return "\n".join(lines)

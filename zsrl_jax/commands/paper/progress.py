@@ -1,0 +1,137 @@
+"""One bar over all cells of a study: its unit is an update, so that the time left means something.
+
+How far a running cell is, is read from its metrics.jsonl: the same for a cell in this process and
+for a job on another machine.
+"""
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from zsrl_jax.commands.paper.cells import Cell, Place
+
+TAIL = 20_000  # bytes that hold the last line of metrics
+LOOK = 2.0  # seconds
+LOG = 30.0  # seconds between two lines where the bar goes into a file
+STAGE = {"encoder": "encoder", "score": "policy", "oracle": "policy"}  # what takes a cell's time
+
+
+class Progress:
+    """The overall bar."""
+
+    def __init__(self, cells: Sequence[Cell], done: Sequence[Cell], place: Place):
+        self.place, self.watched = place, dict[Cell, int]()
+        self.cost = {cell: cost(cell, place) for cell in cells}
+        start = sum(self.cost[cell] for cell in done)
+        self.left, self.total = len(cells) - len(done), len(cells)
+        self.bar = tqdm(total=sum(self.cost.values()), initial=start, unit="update",
+                        desc=f"{len(done)}/{len(cells)} cells", dynamic_ncols=True)  # fmt: skip
+        self.at, self.shown = "", 0.0  # what the cell of this process is at; when the bar was drawn
+
+    @contextlib.contextmanager
+    def watch(self, cell: Cell) -> Iterator[Callable[[str], None]]:
+        """Follow a cell that runs in this process; yields what it tells its doings to."""
+        self.start(cell)
+        stop = threading.Event()
+
+        def follow() -> None:
+            while not stop.wait(LOOK):
+                self.look()
+
+        def tell(what: str) -> None:
+            self.at = what
+            self.look()
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield tell
+        finally:
+            stop.set()
+            thread.join()
+
+    def start(self, cell: Cell) -> None:
+        """Count a cell among those that run; what it did before is done, and tells no speed."""
+        before = min(position(cell, self.place), self.cost[cell])
+        self.watched[cell] = before
+        self.bar.n += before
+        self.bar.initial += before
+
+    def look(self) -> None:
+        """Advance by what the running cells have done since the last look."""
+        for cell, before in list(self.watched.items()):
+            now = max(before, min(position(cell, self.place), self.cost[cell]))
+            self.bar.n += now - before  # refreshed below: the rate is that of the whole time
+            self.watched[cell] = now
+        names = ", ".join(
+            label(cell) + ("" if now or cell.kind not in STAGE else " (before its first update)")
+            for cell, now in self.watched.items()
+        )
+        self.bar.set_postfix_str(f"{self.at} of {names}" if self.at else names, refresh=False)
+        self._draw()
+
+    def _draw(self, now: bool = False) -> None:
+        """Draw the bar, in a file of its own less often: there each time is a line."""
+        every = LOOK if sys.stderr.isatty() else LOG
+        if now or time.monotonic() - self.shown >= every:
+            self.bar.refresh()
+            self.shown = time.monotonic()
+
+    def finish(self, cell: Cell, failure: str | None) -> None:
+        """Count a cell as over, and tell if it failed."""
+        self.bar.n += self.cost[cell] - self.watched.pop(cell, 0)
+        self.left -= 1
+        self.bar.set_description(f"{self.total - self.left}/{self.total} cells", refresh=False)
+        self._draw(now=True)
+        if failure:
+            tqdm.write(f"failed: {cell.name}: {failure}")
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self.bar.set_postfix_str("", refresh=False)
+        self.bar.close()
+
+
+def label(cell: Cell) -> str:
+    """Name a cell beside the bar."""
+    return f"encoder {cell.name}" if cell.kind == "encoder" else cell.name
+
+
+def cost(cell: Cell, place: Place) -> int:
+    """Return the updates that a cell takes, over its seeds; a measurement counts a little."""
+    config = cell.config(place)
+    lanes = cell.seeds * (len(config.oracle.tasks) if cell.kind == "oracle" else 1)
+    stage = STAGE.get(cell.kind)
+    return lanes * (config[stage].updates if stage else config.encoder.updates // 20 + 1)
+
+
+def position(cell: Cell, place: Place) -> int:
+    """Return the updates that a running cell has done, by its metrics."""
+    stage = STAGE.get(cell.kind)
+    if stage is None:
+        return 0
+    line = last_line(cell.folder(place) / "metrics.jsonl", f"{stage}/")
+    return line.get("step", 0) * cost(cell, place) // cell.config(place)[stage].updates
+
+
+def last_line(file: Path, prefix: str) -> dict:
+    """Return the last whole line of metrics that has a metric of this prefix."""
+    if not file.exists():
+        return {}
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - TAIL))
+        lines = opened.read().decode(errors="replace").splitlines()
+    for text in reversed(lines):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue  # half written, or the cut at the front
+        if any(name.startswith(prefix) for name in line):
+            return line
+    return {}

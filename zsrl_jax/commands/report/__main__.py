@@ -1,0 +1,54 @@
+"""Build the report of finished runs: python -m experiments.report RUNS... --out report/
+
+RUNS are folders: of studies (runs/paper), of runs, or single runs.
+One HTML page that needs nothing but itself, the same as Markdown, and the figures as PNG and PDF.
+With --curves: also the chart of score against updates, of all runs scored while they trained.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from zsrl_jax.commands import cli
+from zsrl_jax.commands.report import curves, figures, markdown, page
+from zsrl_jax.commands.report.load import load_runs, load_studies
+from zsrl_jax.commands.report.studies import all_runs, in_order, loose_runs, make_section
+from zsrl_jax.errors import ConfigError, DataError
+from zsrl_jax.files.atomic import write_text
+
+OUT = flags.DEFINE_string("out", "report", "where the report goes")
+CURVES = flags.DEFINE_bool("curves", False, "chart score against updates")
+TITLE = flags.DEFINE_string("title", "zsrl_jax: studies and runs", "of the page")
+
+
+def main(argv) -> None:
+    """Read what is on disk, draw it, and write the pages."""
+    roots, out = [Path(arg) for arg in argv[1:]], Path(OUT.value)
+    if not roots:
+        raise ConfigError("no folder of runs: expected python -m experiments.report RUNS...")
+    for root in roots:
+        if not root.is_dir():
+            raise DataError(f"folder '{root}' does not exist: expected a folder with runs")
+    studies = in_order(load_studies(*roots))
+    runs = list({row.folder.resolve(): row for root in roots for row in load_runs(root)}.values())
+    extra = [curves.draw(roots)] if CURVES.value else []
+    if not (studies or runs or extra):
+        told = ", ".join(f"'{root}'" for root in roots)
+        raise DataError(f"neither a study nor a finished run in {told}")
+    sections = [make_section(study) for study in studies]
+    sections += loose_runs(sections, runs)
+    runs = all_runs(sections, runs)
+    charts = [chart for section in sections for chart in section.charts] + extra
+    for chart in charts:
+        figures.save(chart, out / "figures")
+    out.mkdir(parents=True, exist_ok=True)
+    for name, make in (("index.html", page.make_html), ("report.md", markdown.make_markdown)):
+        write_text(out / name, make(TITLE.value, sections, extra, runs, out))
+    figures.close(charts)
+    missing = len({row.folder for study in studies for row in study.missing()})
+    print(f"report: {out / 'index.html'} ({len(studies)} studies, {len(runs)} runs, "
+          f"{len(charts)} figures, {missing} cells missing)")  # fmt: skip
+
+
+if __name__ == "__main__":
+    cli.run(main)

@@ -1,0 +1,83 @@
+"""Train a cell and score it: python -m experiments.run --config=configs/cheetah_fb_btd.py"""
+
+import sys
+from pathlib import Path
+
+from absl import flags
+from ml_collections import config_flags
+
+from zsrl_jax.commands import cli, program
+from zsrl_jax.devices import processes
+from zsrl_jax.errors import ConfigError, DivergedError
+from zsrl_jax.runs import results
+from zsrl_jax.settings.names import cell_name, is_own
+from zsrl_jax.training.pipeline import Finished, complete
+
+CONFIG = config_flags.DEFINE_config_file(
+    "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
+)
+WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
+EARLY = flags.FlagValues()  # read before a config asks JAX for its devices
+flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0, of several", flag_values=EARLY)
+flags.DEFINE_integer("num_processes", None, "how many run this command", flag_values=EARLY)
+flags.DEFINE_integer("process_id", None, "which of them this one is, from 0", flag_values=EARLY)
+flags.FLAGS.append_flag_values(EARLY)
+FORCE = flags.DEFINE_bool("force", False, "go on in a run folder of other settings")
+
+
+def at_scale(config, scale: str) -> str:
+    """Return the flag that names the same cell at another scale."""
+    if "oracle" in config:
+        argument = ",".join([config.domain, *config.oracle.tasks, scale])
+        return f"--config=configs/oracle.py:{argument}"
+    named = f"configs/{cell_name(config)}.py"
+    own = " --config.policy.kind=own" if is_own(config) else ""
+    cell = f"configs/cell.py:{config.domain},{config.encoder.name},{config.tasks.sampler},{scale}"
+    return f"--config={named}:{scale}" if Path(named).exists() else f"--config={cell}{own}"
+
+
+def announce(config) -> None:
+    """Tell which scale was chosen, why, and how to choose the other."""
+    if any(arg.lstrip("-").startswith("config.scale") for arg in sys.argv[1:]):
+        raise ConfigError(
+            "config.scale cannot be set by itself, it stands for many fields: "
+            f"use {at_scale(config, config.scale)}"
+        )
+    other = {"laptop": "paper", "paper": "laptop", "smoke": "laptop"}[config.scale]
+    reason = f"{config.scale} ({config.scale_reason})"
+    print(f"scale: {reason}; for {other} scale: {at_scale(config, other)}")
+
+
+def join() -> None:
+    """Meet the other processes of the run, if flags or SLURM say that there are any."""
+    try:
+        EARLY(sys.argv, known_only=True)
+    except flags.Error as error:
+        raise ConfigError(str(error)) from error
+    processes.join(EARLY.coordinator, EARLY.num_processes, EARLY.process_id)
+
+
+def main(argv: list[str]) -> None:
+    """Run every stage that is not done yet, then print and write the scores."""
+    cli.refuse_arguments(argv)
+    config = cli.read_config(CONFIG)
+    announce(config)
+    command = [*program("run"), *sys.argv[1:]]
+    finished = complete(config, None, WORKDIR.value, command=command, force=FORCE.value)
+    if finished.results:
+        tell(finished)
+
+
+def tell(finished: Finished) -> None:
+    """Print the scores and where they are; the exit code says if a seed failed."""
+    unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
+    found = finished.results
+    print(f"\n{finished.scores or unscored}")
+    print(f"scale {found['scale']}, data {found['data']['source']}")
+    print(f"results: {finished.file}   ({sum(found['seconds'].values()):.0f} s)")
+    if found["failed"]:
+        raise DivergedError(results.tell_failed(found) + "; the others finished")
+
+
+if __name__ == "__main__":
+    cli.run(main, join)

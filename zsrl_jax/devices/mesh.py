@@ -1,0 +1,185 @@
+"""Which device holds and computes what: a mesh of devices with the axes `seed` and `data`.
+
+    seed   a device trains its own share of the seeds, with the program of one device: bit-equal
+    data   the rows of a batch are divided among devices; the compiler sums what they give, the
+           pairs of a batch included, so results are those of one device to float error
+
+States, keys, features and task mixtures lie with their seeds, whole on every device of the `data`
+axis; the store of the data lies whole on every device. One device is no mesh at all (None): then
+nothing here does anything. No equation knows of any of it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
+
+from zsrl_jax import seeds
+from zsrl_jax.devices import precision
+from zsrl_jax.errors import ConfigError
+
+SEED, DATA = "seed", "data"
+
+
+def lanes_of(config: ConfigDict) -> int:
+    """Count what is trained side by side: seeds, and for an oracle tasks x seeds."""
+    return config.seeds * (len(config.oracle.tasks) if "oracle" in config else 1)
+
+
+def shape_of(config: ConfigDict, num_devices: int) -> tuple[int, int]:
+    """Return the sizes of the axes (seed, data) that a config asks for, or refuse them."""
+    asked = config.get("devices", {"seed": 1, "data": 1})
+    lanes, seed, data = lanes_of(config), asked["seed"], asked["data"]
+    if max(seed, 1) * data > num_devices:
+        raise ConfigError(
+            f"config.devices asks for seed {seed or 'auto'} x data {data}: JAX sees {num_devices} "
+            "device(s)"
+        )
+    if seed and lanes % seed:
+        raise ConfigError(
+            f"config.devices.seed is {seed}: expected 0 (auto) or a divisor of the {lanes} "
+            f"{'tasks x seeds' if 'oracle' in config else 'seeds'}"
+        )
+    for name, rows in _batches(config).items():
+        if rows % data:
+            raise ConfigError(
+                f"config.devices.data is {data}: expected a divisor of {name} ({rows})"
+            )
+    most = num_devices // data
+    shape = seed or max(n for n in range(1, most + 1) if lanes % n == 0), data
+    if shape[0] * shape[1] < jax.process_count():
+        raise ConfigError(
+            f"{jax.process_count()} processes, but seed {shape[0]} x data {shape[1]} needs "
+            f"{shape[0] * shape[1]} device(s): start fewer, or set config.devices"
+        )
+    return shape
+
+
+def _batches(config: ConfigDict) -> dict[str, int]:
+    """Return the rows of each batch that a config trains on."""
+    found = {"config.encoder.batch": config.encoder.batch} if "encoder" in config else {}
+    if config.policy.get("kind") != "own":
+        rows = config.policy.num_tasks * config.policy.per_task
+        found["config.policy.num_tasks x per_task"] = rows
+    return found
+
+
+def make(config: ConfigDict) -> Mesh | None:
+    """Make the mesh that a config asks for, or None where one device does it all."""
+    shape = shape_of(config, jax.device_count())
+    if shape == (1, 1) and jax.process_count() == 1:
+        return None
+    return Mesh(_choose(shape), (SEED, DATA), axis_types=(AxisType.Auto,) * 2)
+
+
+def _choose(shape: tuple[int, int]) -> np.ndarray:
+    """Take devices in turns from all processes; those of a process stand side by side."""
+    num, processes = shape[0] * shape[1], jax.process_count()
+    by_process = [
+        [d for d in jax.devices() if d.process_index == index] for index in range(processes)
+    ]
+    turns = [d[i] for i in range(max(map(len, by_process))) for d in by_process if i < len(d)]
+    return np.array(sorted(turns[:num], key=lambda d: (d.process_index, d.id))).reshape(shape)
+
+
+def describe(mesh: Mesh | None) -> str:
+    """Tell in one line which devices work, and how many stand by."""
+    shape = (1, 1) if mesh is None else mesh.devices.shape
+    idle = jax.device_count() - int(np.prod(shape))
+    words = f"devices: seed {shape[0]} x data {shape[1]}, {jax.default_backend()}"
+    return words + (f"; {idle} more stand by (config.devices)" if idle else "")
+
+
+def place(tree: Any, axes: Any, mesh: Mesh | None) -> Any:
+    """Put a tree where it belongs: by its seeds where `axes` says 0, whole everywhere where None.
+
+    `axes` is a prefix of the tree, as for vmap; what lies there already is not moved.
+    """
+    if mesh is None:
+        return tree
+
+    def put(axis, part):
+        sharding = NamedSharding(mesh, _spec(axis))
+        return jax.tree.map(lambda leaf: _put(leaf, sharding), part)
+
+    return jax.tree.map(put, axes, tree, is_leaf=lambda axis: axis is None)
+
+
+def _put(leaf: Any, sharding: NamedSharding) -> Any:
+    if getattr(leaf, "sharding", None) == sharding:
+        return leaf
+    if sharding.is_fully_addressable:
+        return jax.device_put(leaf, sharding)
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding))
+    value = np.asarray(leaf)  # every process has all of it, and hands over its devices' part
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+def local(tree: Any, mesh: Mesh | None) -> Any:
+    """Bring a tree to the first device of this process, every seed of it; all processes call it."""
+    if mesh is None:
+        return tree
+
+    def bring(leaf):
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        if leaf.is_fully_replicated:
+            return leaf.addressable_data(0)
+        return jnp.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+
+    return jax.tree.map(bring, tree)
+
+
+def over_seeds(
+    function: Callable,
+    in_axes: tuple,
+    mesh: Mesh | None,
+    donate: tuple[int, ...] = (),
+    products: str = precision.EXACT,
+) -> Callable:
+    """Compile a function of one seed for many, as `seeds.over_seeds`, on all devices of a mesh."""
+    if mesh is None:
+        return seeds.over_seeds(function, in_axes, donate, products=products)
+    many = seeds.map_seeds(precision.bind(function, products), in_axes)
+    return _over_devices(many, in_axes, donate, mesh)
+
+
+def _over_devices(many: Callable, in_axes: tuple, donate: tuple[int, ...], mesh: Mesh) -> Callable:
+    """Compile a function of many seeds so that each device runs it on its share of them."""
+    manual = {SEED} if mesh.shape[DATA] > 1 else {SEED, DATA}  # the compiler divides the rest
+    mapped = jax.shard_map(
+        many,
+        mesh=mesh,
+        in_specs=jax.tree.map(_spec, in_axes, is_leaf=lambda axis: axis is None),
+        out_specs=_spec(0),
+        axis_names=manual,
+        check_vma=False,
+    )
+    program = jax.jit(mapped, donate_argnums=donate, out_shardings=NamedSharding(mesh, _spec(0)))
+    return lambda *args: program(*place(args, in_axes, mesh))
+
+
+def _spec(axis: int | None) -> PartitionSpec:
+    return PartitionSpec() if axis is None else PartitionSpec(SEED)
+
+
+def divide(batch: Any) -> Any:
+    """Divide the rows of a batch among the devices of the `data` axis, where there is one.
+
+    What has too few rows for that, such as tasks that many rows share, every device has whole.
+    """
+    size = jax.sharding.get_abstract_mesh().shape.get(DATA, 1)
+    if size == 1:
+        return batch
+
+    def part(leaf):
+        rows = PartitionSpec(DATA) if leaf.shape[0] % size == 0 else PartitionSpec()
+        return jax.lax.with_sharding_constraint(leaf, rows)
+
+    return jax.tree.map(part, batch)

@@ -1,0 +1,177 @@
+"""Several processes that train one run: how they meet, who writes, and what they agree on.
+
+Every process runs the same command and holds the devices it sees; the mesh spans them all. The
+first one alone holds the run folder's lock, writes, evaluates and talks. The others follow: what
+the first found or refused is told to them (`first`), and a signal to any stops all (`check`). A
+process that dies takes the others along within HEARTBEAT seconds; the same command again, in all,
+goes on from the last save. One process is the plain case: each function here then does the obvious.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src.distributed import global_state  # the only way to its key-value store
+from jax.experimental import multihost_utils
+
+from zsrl_jax import errors
+from zsrl_jax.devices import signals
+
+HEARTBEAT = 60  # seconds without a sign of life, after which a process counts as dead
+MEETING = 300  # seconds that processes wait for each other at the start
+LOOK = 0.1  # seconds between two looks for word of the first
+LOST = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "coordination")
+EVERYWHERE = "raised in every process of the run"
+_words = itertools.count()
+
+
+def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
+    """Meet the other processes: those that flags name, or the tasks of a SLURM step; or be alone.
+
+    This comes before anything asks JAX for its devices.
+    """
+    given = (coordinator, num_processes, process_id)
+    if given == (None, None, None):
+        if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) == 1 or "SLURM_PROCID" not in os.environ:
+            return
+    elif coordinator is None or num_processes is None or process_id is None:
+        raise errors.ConfigError(
+            "several processes need all of --coordinator=HOST:PORT, --num_processes and "
+            "--process_id, or none of them and SLURM's srun"
+        )
+    elif not 0 <= process_id < num_processes or ":" not in coordinator:
+        raise errors.ConfigError(
+            f"--coordinator={coordinator} --num_processes={num_processes} --process_id="
+            f"{process_id}: expected HOST:PORT, and ids from 0 below the number of processes"
+        )
+    jax.config.update("jax_enable_preemption_service", False)  # signals are ours
+    try:
+        jax.distributed.initialize(
+            *given,
+            cluster_detection_method="slurm" if coordinator is None else "deactivate",
+            initialization_timeout=MEETING,
+            heartbeat_timeout_seconds=HEARTBEAT,
+            shutdown_timeout_seconds=HEARTBEAT,
+        )
+    except (RuntimeError, ValueError) as error:
+        global_state.client = None  # half made: who asks later is told that this one is alone
+        place, told = coordinator or "the first task's node", str(error).splitlines()[0]
+        raise errors.ConfigError(f"the processes did not meet at {place}: {told}") from error
+    multihost_utils.process_allgather(np.asarray(0))  # connects them while all are here
+    if not is_first():
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+
+
+def several() -> bool:
+    """Tell whether this process is one of several."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+def is_first() -> bool:
+    """Tell whether this process is the one that writes and talks."""
+    return not several() or jax.process_index() == 0
+
+
+def first(function: Callable[[], Any]) -> Any:
+    """Run a function in the first process alone; all get its result, of JSON, or its error."""
+    if not several():
+        return function()
+    place = f"zsrl_jax/{next(_words)}"
+    if not is_first():
+        return _take(json.loads(_wait(place)))
+    word: dict[str, Any] = {}
+    try:
+        word["result"] = function()
+        return word["result"]
+    except BaseException as error:
+        word = {"error": type(error).__name__, "text": str(error)}
+        word["errno"] = getattr(error, "errno", None)
+        raise _shared(error) from None
+    finally:
+        _store().key_value_set(place, json.dumps(word))
+
+
+def _take(word: dict[str, Any]) -> Any:
+    """Return the first process's result, or raise its error."""
+    if "error" not in word:
+        return word["result"]
+    if word["errno"] is not None:
+        raise _shared(OSError(word["errno"], word["text"]))
+    kinds = {**vars(errors), "Stopped": signals.Stopped, "KeyboardInterrupt": KeyboardInterrupt}
+    kind = kinds.get(word["error"], errors.ZsrlError)
+    raise _shared(kind.__new__(kind, word["text"]))  # some are made of more than their text
+
+
+def _shared(error: BaseException) -> BaseException:
+    error.add_note(EVERYWHERE)
+    return error
+
+
+def is_shared(error: BaseException) -> bool:
+    """Tell whether an error ends all processes alike, and not this one alone."""
+    return EVERYWHERE in getattr(error, "__notes__", ())
+
+
+def _wait(place: str) -> str:
+    """Wait for word of the first process, as long as it takes; a signal is looked at afterwards."""
+    while True:
+        try:
+            return _store().key_value_try_get(place)
+        except jax.errors.JaxRuntimeError as error:
+            if "NOT_FOUND" not in str(error):
+                raise
+        time.sleep(LOOK)
+
+
+def _store() -> Any:
+    return global_state.client
+
+
+def in_turn(function: Callable[[], Any]) -> Any:
+    """Run a function in every process, in the first one before all others."""
+    if not several():
+        return function()
+    kept: list[Any] = []
+    first(lambda: kept.append(function()))
+    return kept[0] if kept else function()
+
+
+@contextlib.contextmanager
+def leading(context: contextlib.AbstractContextManager) -> Iterator[None]:
+    """Enter a context in the first process alone; where it is refused, all are."""
+    with contextlib.ExitStack() as stack:
+        first(lambda: stack.enter_context(context))
+        yield
+
+
+def agree(value: str, error: errors.ZsrlError) -> None:
+    """Raise an error in all processes unless all have the same value; all must call it."""
+    if several():
+        marks = multihost_utils.process_allgather(np.uint32(zlib.crc32(value.encode())))
+        if len(set(marks.tolist())) > 1:
+            raise _shared(error)
+
+
+def check() -> None:
+    """Raise Stopped if a signal has come to any process; all must call it at the same place."""
+    if not several():
+        signals.check()
+        return
+    came = multihost_utils.process_allgather(np.asarray(signals.noted()))
+    if came.any():
+        raise _shared(signals.Stopped(signal.Signals(int(came.max())).name))
+
+
+def is_lost(error: BaseException) -> bool:
+    """Tell whether an error says that another process is gone."""
+    is_runtime = isinstance(error, jax.errors.JaxRuntimeError | ValueError)
+    return is_runtime and several() and any(word in str(error) for word in LOST)

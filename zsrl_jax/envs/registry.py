@@ -1,0 +1,26 @@
+"""The domains by name, and the look-ups that fail with the nearest name."""
+
+from zsrl_jax.envs.domain import Domain, Reward
+from zsrl_jax.envs.domains import cheetah, quadruped, walker
+from zsrl_jax.errors import TaskError, unknown
+
+DOMAINS: dict[str, Domain] = {
+    domain.name: domain for domain in (cheetah.DOMAIN, walker.DOMAIN, quadruped.DOMAIN)
+}
+
+
+def find_domain(domain: str | Domain) -> Domain:
+    """Return the domain of a name, or the domain itself."""
+    if isinstance(domain, Domain):
+        return domain
+    if domain not in DOMAINS:
+        raise TaskError(unknown("domain", domain, DOMAINS))
+    return DOMAINS[domain]
+
+
+def find_task(domain: str | Domain, task: str) -> Reward:
+    """Return a task's reward, a function of physics [..., P]."""
+    tasks = find_domain(domain).tasks
+    if task not in tasks:
+        raise TaskError(unknown("task", task, tasks))
+    return tasks[task]

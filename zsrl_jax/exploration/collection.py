@@ -1,0 +1,111 @@
+"""Collect episodes with the exploring agent (`rounds`) and write them in ExORL's format.
+
+A folder holds one collection: of one domain, recipe and seed. What is there counts, what is missing
+is collected by one process at a time, and a whole collection any number may read.
+"""
+
+import os
+from pathlib import Path
+
+from ml_collections import ConfigDict
+from tqdm import tqdm
+
+from zsrl_jax.data import Dataset, load_dataset
+from zsrl_jax.data.formats import exorl
+from zsrl_jax.devices import signals
+from zsrl_jax.envs import DOMAINS
+from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
+from zsrl_jax.exploration.collector import Collection
+from zsrl_jax.files import lock
+from zsrl_jax.runs import step_saves
+from zsrl_jax.settings.scales import choose_scale, explorer_recipe
+
+
+def collect(
+    domain: str,
+    episodes: int,
+    seed: int = 0,
+    out: str | os.PathLike | None = None,
+    config: ConfigDict | None = None,
+    progress: bool = True,
+) -> Dataset:
+    """Collect reward-free episodes by exploration, write them to `out`, and return them.
+
+    Episodes that `out` holds already count. Without a config: the recipe of this machine's scale.
+    """
+    if domain not in DOMAINS:
+        raise TaskError(unknown("domain", domain, DOMAINS))
+    if episodes < 1:
+        raise DataError(f"episodes is {episodes}: expected at least 1")
+    if not 0 <= seed < 4000:  # MuJoCo's starts are drawn from 32-bit seeds, a million for each seed
+        raise DataError(f"seed is {seed}: expected one from 0 to 3999")
+    config = explorer_recipe(choose_scale()[0]) if config is None else config
+    for field in ("num_envs", "batch", "steps_per_update"):
+        if config[field] <= 0:
+            raise ConfigError(f"{field} of the explorer is {config[field]}: expected more than 0")
+    folder = Path(out) if out else default_folder(domain, episodes, seed)
+    if not 0 <= config.standing <= 1:
+        raise ConfigError(f"standing of the explorer is {config.standing}: expected 0 to 1")
+    facts = {**recipe_of(domain, config), "seed": seed, "domain": domain}
+
+    def is_whole() -> bool:
+        buffer = folder / "buffer"
+        return buffer.is_dir() and len(exorl.list_episodes(buffer)) >= episodes
+
+    if is_whole():
+        _check_folder(folder, facts)  # nothing to write: any number of processes may read
+    else:
+        with signals.caught(), lock.held(folder):
+            _check_folder(folder, facts)
+            if not is_whole():
+                _run(folder, facts, episodes, config, progress)
+    return load_dataset(folder, "exorl", episodes, progress=progress)
+
+
+def recipe_of(domain: str, config: ConfigDict) -> dict:
+    """Return the fields of a recipe that decide a domain's data."""
+    upright = DOMAINS[domain].standing is not None
+    return {name: value for name, value in config.items() if upright or name != "standing"}
+
+
+def default_folder(domain: str, episodes: int, seed: int) -> Path:
+    """Return where a collection goes that was given no folder."""
+    return Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
+
+
+def _check_folder(folder: Path, facts: dict) -> None:
+    """Make sure that the folder is new or holds this collection."""
+    buffer = folder / "buffer"
+    buffer.mkdir(parents=True, exist_ok=True)
+    save = step_saves.newest(folder / "explorer", whole=False)
+    recipe = save.meta.get("recipe")
+    if recipe is None:
+        if exorl.list_episodes(buffer):
+            raise DataError(
+                f"'{buffer}' holds episodes of somebody else"
+                + "".join(f" ({line})" for line in save.passed)
+                + ": name another folder"
+            )
+        return
+    changed = [name for name, value in facts.items() if recipe.get(name) != value]
+    if changed:
+        raise DataError(
+            f"'{folder}' holds a collection with another {', '.join(changed)}: "
+            "name another folder or delete it"
+        )
+
+
+def _run(folder: Path, facts: dict, episodes: int, config, progress: bool) -> None:
+    """Collect round after round, from the last whole one on disk."""
+    run = Collection(folder, facts, episodes, config)
+    if run.done and progress:
+        print(f"collect: goes on from episode {run.done} ('{folder}')")
+    with tqdm(
+        total=episodes, initial=run.done, unit="episode", desc="collect", disable=not progress
+    ) as bar:
+        while run.done < episodes:
+            metrics = run.round()
+            bar.set_postfix(
+                {k.split("/")[1]: f"{v:.3g}" for k, v in metrics.items()}, refresh=False
+            )
+            bar.update(run.done - bar.n)

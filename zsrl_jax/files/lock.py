@@ -1,0 +1,75 @@
+"""One process at a time in a folder: a lock of the kernel on a file `.lock` inside.
+
+It ends with the process that holds it, however that dies, so a lock left behind is no lock. On NFS
+the lock holds between machines where the mount supports it (the default of Linux); where a file
+system has no locks at all, a line says so and the run goes on without.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from zsrl_jax.errors import DiskError, LockedError
+
+FILE = ".lock"
+
+
+@contextlib.contextmanager
+def held(folder: str | os.PathLike) -> Iterator[None]:
+    """Hold a folder (made if need be) while the block runs, or say who does."""
+    folder = Path(folder).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / FILE).open("a+")
+    except OSError as error:
+        raise DiskError(f"cannot write into '{folder}': {os.strerror(error.errno or 0)}") from error
+    with file:
+        _take(file, folder)
+        yield
+
+
+def _take(file, folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        who = file.read().strip() or "another process"
+        raise LockedError(
+            f"'{folder}' is in use by {who}: wait until it ends, or name another folder"
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        print(f"lock: the file system of '{folder}' has no locks: start no second run there",
+              file=sys.stderr)  # fmt: skip
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+
+
+@contextlib.contextmanager
+def turn(part: Path, folder: Path) -> Iterator[bool]:
+    """Hold the folder in the making; false where another process made it while we waited.
+
+    The folder itself is locked, so that no lock file is left behind: whoever waited for it finds
+    it renamed to the finished store, or gone because the source was damaged.
+    """
+    while True:
+        part.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(part, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_same(descriptor, part) or _is_same(descriptor, folder):
+                yield _is_same(descriptor, part)
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_same(descriptor: int, folder: Path) -> bool:
+    return folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())

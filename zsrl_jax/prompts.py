@@ -1,0 +1,132 @@
+"""From a prompt to a task vector, in closed form and float64: no training.
+
+    reward          z = argmin_z mean (r - phi(s').z)^2 + ridge |z|^2,     scaled to the radius
+    goal            z = E[phi phi^T]^-1 phi(g)
+    demonstration   z = z_tau of the states shown, centred as the training tasks were
+
+`nearest` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by the mean of
+so many task vectors of the data around its z, whatever the sampler. A policy of behavioural tasks
+was trained on their kind, and the z of a reward lies outside of them (cosine 0.8 to the nearest):
+what it does there is guessed from afar. A demonstration's z is of that kind already; an agent of
+one stage (`policy.kind: own`) keeps no task vectors and answers by its own z.
+
+The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same, unridged,
+on phi = C^-1 B with C from the same states.
+
+`ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
+cross-validation; 0 is the paper's letter. At large d features are nearly collinear and the bare
+solution is made of directions that phi hardly uses, far from every task the policy has seen.
+
+The goal's matrix is the second moment, not the centred covariance: phi all but contains a constant,
+and the inverse of the centred matrix answers every goal with nearly that one direction (pairwise
+cosines of 0.99 over goals, measured on FB features).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from zsrl_jax.errors import DataError
+
+GRID = np.concatenate([[0.0], np.logspace(-8, 2, 31)])
+
+
+class Regression(NamedTuple):
+    """A solved regression: the raw solution, how well it fits unseen states, and its ridge."""
+
+    z: Float[np.ndarray, " d"]
+    r2: float  # on held-out states
+    ridge: float  # relative to the mean eigenvalue
+
+
+def solve(
+    phi: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+) -> tuple[Float[np.ndarray, " d"], float]:
+    """Return the ridge solution and its strength, from one eigendecomposition."""
+    phi, reward = np.asarray(phi, np.float64), np.asarray(reward, np.float64)
+    num = len(phi)
+    value, vector = np.linalg.eigh(phi.T @ phi / num)
+    value = np.maximum(value, 0.0)
+    moment = vector.T @ (phi.T @ reward / num)
+    keep = value > value[-1] * 1e-13 if value[-1] > 0 else np.zeros(len(value), bool)
+    unit = value.mean()
+
+    def weights(strength):
+        shrunk = np.where(keep, value + strength * unit, 1.0)
+        return np.where(keep, moment / shrunk, 0.0)
+
+    if ridge == "auto":
+        energy = np.mean(reward**2)
+
+        def score(strength):  # generalised cross-validation
+            weight = weights(strength)
+            residual = max(energy - 2 * weight @ moment + weight @ (value * weight), 0.0)
+            freedom = np.where(keep, value / (value + strength * unit + 1e-300), 0.0).sum()
+            return residual / max(1 - freedom / num, 1e-6) ** 2
+
+        strength = float(min(GRID, key=score))
+    else:
+        strength = float(ridge)
+    return vector @ weights(strength), strength
+
+
+def task_vector(
+    phi: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+) -> Regression:
+    """Regress rewards on features; R^2 is measured on every fifth state, left out once."""
+    reward = np.asarray(reward, np.float64)
+    if reward.shape != (len(phi),):
+        raise DataError(
+            f"rewards have shape {reward.shape}: expected one for each of {len(phi)} states"
+        )
+    if not np.isfinite(reward).all():
+        raise DataError(f"reward is not finite in {int((~np.isfinite(reward)).sum())} states")
+    z, strength = solve(phi, reward, ridge)
+    if len(phi) < 10:
+        return Regression(z, float("nan"), strength)
+    left_out = np.arange(len(phi)) % 5 == 0
+    trial, _ = solve(phi[~left_out], reward[~left_out], strength)
+    spread = np.sum((reward[left_out] - reward[left_out].mean()) ** 2)
+    miss = np.sum((reward[left_out] - np.asarray(phi)[left_out] @ trial) ** 2)
+    return Regression(z, float(1 - miss / spread) if spread > 0 else float("nan"), strength)
+
+
+def moment_vector(
+    backward: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+) -> Regression:
+    """Return FB's z = E[B r], with the R^2 of the regression on B."""
+    fit = task_vector(backward, reward, ridge)
+    moment = np.asarray(backward, np.float64).T @ np.asarray(reward, np.float64)
+    return fit._replace(z=moment / len(backward))
+
+
+def goal_vector(
+    phi: Float[np.ndarray, "n d"], goal: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, " d"]:
+    """Return E[phi phi^T]^-1 phi(g), estimated on the given features: FB's B(g) on phi = C^-1 B."""
+    phi = np.asarray(phi, np.float64)
+    moment = phi.T @ phi / len(phi)
+    return np.linalg.pinv(moment, rcond=1e-8, hermitian=True) @ np.asarray(goal, np.float64)
+
+
+def demonstration_vector(phi: Float[np.ndarray, "n d"], discount: float) -> Float[np.ndarray, " d"]:
+    """Return the discounted feature occupancy of a demonstration, a step."""
+    weight = discount ** np.arange(len(phi))
+    return weight @ np.asarray(phi, np.float64) / weight.sum()
+
+
+def nearest_mean(
+    z: Float[np.ndarray, " d"], tasks: Float[np.ndarray, "n d"], nearest: int
+) -> Float[np.ndarray, " d"]:
+    """Return the mean of the `nearest` task vectors around z, by their cosine to it."""
+    order = np.argsort(-(tasks @ z), kind="stable")
+    return tasks[order[:nearest]].mean(axis=0, dtype=np.float64)
+
+
+def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:
+    """Scale a task vector to the sphere; a zero vector asks for nothing and is refused."""
+    norm = np.linalg.norm(z)
+    if not norm > 0:
+        raise DataError("the prompt gives a zero task vector: its reward is 0 on every state")
+    return (z * (radius / norm)).astype(np.float32)

@@ -1,0 +1,86 @@
+"""Agents on disk: what `train` leaves in a run folder, and `load` gives back.
+
+A folder written before a config field existed is read with that field's default.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from zsrl_jax.runs import checkpoint
+from zsrl_jax.agent import Agent, AgentParams
+from zsrl_jax.data import Normalizer
+from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.errors import DataError, unknown
+from zsrl_jax.oracle import Oracle, OracleParams
+from zsrl_jax.settings import fields
+from zsrl_jax.types import Spec
+
+
+def save(agent: Agent | Oracle, workdir: Path) -> None:
+    """Write an agent so that `load` gives it back."""
+    tree = {name: x for name, x in agent.params._asdict().items() if x is not None}
+    if "prompt_physics" in tree:
+        tree["prompt_physics"] = np.asarray(tree["prompt_physics"], np.float64)
+    tree = _plain(tree)
+    meta = {
+        "config": json.loads(agent.config.to_json_best_effort()),
+        "spec": list(agent.spec),
+        "domain": agent.domain,
+        "tree": jax.tree.map(lambda leaf: [list(leaf.shape), str(leaf.dtype)], tree),
+    }
+    checkpoint.save(workdir / "agent", tree, meta)
+
+
+def load(workdir: str | os.PathLike[str]) -> Agent | Oracle:
+    """Load the Agent (or Oracle) that a finished run left in its folder."""
+    workdir = Path(workdir)
+    if not workdir.is_dir():
+        raise DataError(f"run folder '{workdir}' does not exist: expected a folder made by a run")
+    meta = checkpoint.read_meta(workdir / "agent")
+    if meta is None:
+        raise DataError(
+            f"run folder '{workdir}' has no finished agent: run the same command again to finish it"
+        )
+    try:
+        return _read(workdir, meta)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"the agent in '{workdir}' is described as none of ours is "
+            f"({type(error).__name__}: {error}): it is damaged, or of another version"
+        ) from error
+
+
+def _read(workdir: Path, meta: dict[str, Any]) -> Agent | Oracle:
+    """Build an agent from its description: names and numbers, checked, never run."""
+    is_leaf = lambda x: isinstance(x, list) and len(x) == 2 and isinstance(x[1], str)  # noqa: E731
+    like = jax.tree.map(lambda leaf: _shape(*leaf), meta["tree"], is_leaf=is_leaf)
+    kinds: tuple[Any, Any] = (Agent, AgentParams)
+    made, holder = (Oracle, OracleParams) if "oracle" in meta["config"] else kinds
+    config = fields.with_defaults(meta["config"])
+    if made is Agent and (name := config.encoder.name) not in ENCODERS:
+        raise ValueError(unknown("encoder", str(name), ENCODERS))
+    tree = checkpoint.restore(workdir / "agent", like)
+    tree["normalizer"] = Normalizer(**tree["normalizer"])
+    params = holder(**{name: tree.get(name) for name in holder._fields})
+    return made(config, Spec(*meta["spec"]), meta["domain"], params, workdir)
+
+
+def _shape(shape: list[int], dtype: str) -> jax.ShapeDtypeStruct:
+    """Return what an array on disk must be: numbers, of a size."""
+    if np.dtype(dtype).kind not in "biuf" or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError(f"an array of {dtype} and shape {shape}")
+    return jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
+
+
+def _plain(tree: Any) -> Any:
+    """Turn NamedTuples into dicts, so that the tree on disk needs no class to be read."""
+    if hasattr(tree, "_asdict"):
+        return {name: _plain(value) for name, value in tree._asdict().items()}
+    if isinstance(tree, dict):
+        return {name: _plain(value) for name, value in tree.items()}
+    return tree

@@ -1,0 +1,182 @@
+"""One folder that lasts: an Orbax tree beside a manifest with a checksum of every file.
+
+It appears whole or not at all: written under another name, every file and folder synced, renamed,
+the parent synced. A file that is missing, changed, added or a link is refused by name before Orbax,
+which would not notice, opens anything. All of it is JSON and arrays: nothing can be run.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+
+from zsrl_jax.files.atomic import discard, move_in, part_of, sync, take_back, write_text
+from zsrl_jax.errors import DataError, DiskError
+from zsrl_jax.runs.orbax_noise import one_voice
+
+MANIFEST = "manifest.json"
+
+
+def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
+    """Write a tree of arrays and its description, replacing what stood there."""
+    folder = Path(folder).absolute()
+    part = part_of(folder)
+    try:
+        discard(part)
+        part.mkdir(parents=True)
+        _write(part, tree, meta)
+        move_in(part, folder)
+    except DataError:
+        raise
+    except Exception as error:  # Orbax and TensorStore have their own words for a full disk
+        shutil.rmtree(part, ignore_errors=True)
+        raise DiskError(
+            f"cannot write checkpoint '{folder}': {_cause(error)}; what was saved before is "
+            "intact: when the disk takes files again, the same command goes on"
+        ) from error
+
+
+def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
+    with one_voice(), _checkpointer() as checkpointer:
+        checkpointer.save(part / "tree", jax.device_get(tree))  # says nothing of devices
+    for file in _files(part):
+        sync(file)
+    write_manifest(part, meta, checksums(part))
+    for place in [part, *(p for p in part.rglob("*") if p.is_dir())]:
+        sync(place)
+
+
+def read_meta(folder: str | os.PathLike) -> dict[str, Any] | None:
+    """Return the description of a checkpoint, or None where there is none."""
+    folder = Path(folder)
+    take_back(folder, MANIFEST)
+    return read_manifest(folder)["meta"] if (folder / MANIFEST).exists() else None
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return a manifest whose own checksum is right."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        checksum = manifest.pop("checksum")
+        good = checksum == _checksum(manifest) and manifest.keys() == {"meta", "files"}
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+        good = False
+    if not good:
+        raise DataError(_damaged(folder, MANIFEST, "is missing or not what was written"))
+    return manifest
+
+
+def write_manifest(folder: Path, meta: dict[str, Any], files: dict[str, str]) -> None:
+    """Write the description of a folder, the checksums of its files, and one of both."""
+    manifest = {"meta": meta, "files": files}
+    text = json.dumps({**manifest, "checksum": _checksum(manifest)}, indent=1)
+    write_text(folder / MANIFEST, text)
+
+
+def verify(folder: str | os.PathLike) -> dict[str, Any]:
+    """Check every file of a checkpoint against the manifest; return the description."""
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    for place in [folder, *folder.rglob("*")]:
+        if place.is_symlink():
+            raise DataError(_damaged(folder, place.name, "is a link, which no save makes"))
+    found = checksums(folder)
+    for name in sorted(manifest["files"].keys() | found.keys()):
+        if name not in found:
+            raise DataError(_damaged(folder, name, "is missing"))
+        if found[name] != manifest["files"].get(name):
+            raise DataError(_damaged(folder, name, "is not what was written"))
+    return manifest["meta"]
+
+
+def restore(folder: str | os.PathLike, like: Any) -> Any:
+    """Read a tree with the shapes of `like`, after every file has been checked."""
+    folder = Path(folder).absolute()
+    if read_meta(folder) is None:
+        raise DataError(f"no checkpoint in '{folder}': expected a folder with {MANIFEST}")
+    verify(folder)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), like)
+    try:
+        with _checkpointer() as checkpointer:
+            stored = checkpointer.metadata(folder / "tree").item_metadata.tree
+            if misfits := _misfits(stored, shapes):
+                raise ValueError(f"{misfits[0]} ({len(misfits)} arrays differ)")
+            return jax.tree.map(_on_device, checkpointer.restore(folder / "tree", shapes))
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise DataError(
+            f"checkpoint '{folder}' does not fit this config: {_cause(error)}"
+        ) from error
+
+
+def _checkpointer() -> ocp.StandardCheckpointer:
+    """Return a checkpointer that waits for no other process."""
+    me = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=me, active_processes={me}, barrier_sync_key_prefix=f"process_{me}"
+    )
+    return ocp.StandardCheckpointer(multiprocessing_options=alone)
+
+
+def _on_device(leaf: Any) -> Any:
+    """Return an array on the device, or as it is where JAX has no such numbers (float64)."""
+    same = jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
+    return jnp.asarray(leaf) if same and isinstance(leaf, np.ndarray) else leaf
+
+
+def _misfits(stored: Any, asked: Any) -> list[str]:
+    """Tell which arrays have another shape on disk than is asked for, or are on one side alone."""
+    was, now = (
+        {jax.tree_util.keystr(path, simple=True, separator="."): tuple(leaf.shape)
+         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+        for tree in (stored, asked)
+    )  # fmt: skip
+    return [
+        f"array '{name}' has shape {was.get(name, 'none')}, {now.get(name, 'none')} is asked for"
+        for name in sorted(was.keys() | now.keys())
+        if was.get(name) != now.get(name)
+    ]
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Return a checksum of every file below a folder but the manifest, by its path there."""
+    found = {}
+    for file in _files(folder):
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16))
+        found[file.relative_to(folder).as_posix()] = digest.hexdigest()
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (f for f in sorted(folder.rglob("*")) if f.is_file() and f != folder / MANIFEST)
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    text = json.dumps(manifest, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _damaged(folder: Path, name: str, what: str) -> str:
+    return f"checkpoint '{folder}' is damaged: file '{name}' {what}"
+
+
+def _cause(error: BaseException) -> str:
+    """Return the operating system's words where they are known, else the error's first line."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno:
+            return os.strerror(seen.errno)
+        seen = seen.__cause__ or seen.__context__
+    code = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore's way to say it
+    if code:
+        return os.strerror(int(code[1]))
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,48 @@
+"""Where a result comes from: config, versions, scale, data and seeds, as JSON takes them.
+
+A run leaves them in `run.json` when it starts, so that what was cut off says what it is too.
+"""
+
+import importlib.metadata
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import jax
+from ml_collections import ConfigDict
+
+from zsrl_jax.files.atomic import write_text
+from zsrl_jax.data import Dataset
+
+FILE = "run.json"
+PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control", "mujoco", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **found, "backend": jax.default_backend()}
+
+
+def describe(config: ConfigDict, dataset: Dataset, mark: str = "") -> dict[str, Any]:
+    """Return what every result must carry; `mark`: the data's checksum, where it is known."""
+    return {
+        "scale": config.scale,
+        "data": {
+            "source": dataset.source,
+            "episodes": dataset.num_episodes,
+            "transitions": dataset.num_transitions,
+            "notes": list(dataset.notes),
+            "skipped": list(dataset.skipped),
+            "fingerprint": mark or dataset.fingerprint(),
+        },
+        "seeds": [config.seed + i for i in range(config.seeds)],
+        "config": json.loads(config.to_json_best_effort()),
+        "versions": versions(),
+    }
+
+
+def write(workdir: Path, config: ConfigDict, dataset: Dataset, mark: str) -> None:
+    """Say in a run's folder what the run is."""
+    write_text(workdir / FILE, json.dumps(describe(config, dataset, mark), indent=1))

@@ -1,0 +1,48 @@
+"""Config files by name, for where there is no checkout: the flag --config=cheetah_fb_btd:laptop.
+
+A name is that of a file in `configs/`, whose argument follows behind a colon as usual.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from zsrl_jax.errors import ConfigError, unknown
+from zsrl_jax.settings.cells import cell_from_text, config, oracle_from_text
+from zsrl_jax.settings.scales import choose_scale, explorer_recipe
+
+
+def _named(domain: str) -> Callable[[str], ConfigDict]:
+    return lambda scale: config(domain, "fb", "btd", scale or "auto")
+
+
+def _explorer(scale: str) -> ConfigDict:
+    return explorer_recipe(choose_scale(scale or "auto")[0]).lock()
+
+
+NAMES: dict[str, Callable[[str], ConfigDict]] = {
+    "cell": cell_from_text,
+    "oracle": oracle_from_text,
+    "explorer": _explorer,
+    "cheetah_fb_btd": _named("cheetah"),
+    "walker_fb_btd": _named("walker"),
+    "quadruped_fb_btd": _named("quadruped"),
+}
+
+
+def get_config(text: str = "") -> ConfigDict:
+    """Return the config of NAME[:ARGUMENT]."""
+    name, _, argument = text.partition(":")
+    if name not in NAMES:
+        raise ConfigError(unknown("config", name, NAMES))
+    return NAMES[name](argument)
+
+
+def resolve(value: str) -> str:
+    """Return a config flag's value; where its file is not there, ours of that name is taken."""
+    file, colon, argument = value.partition(":")
+    name = Path(file).name.removesuffix(".py")
+    if name in NAMES and not Path(file).is_file():
+        return f"{Path(__file__)}:{name}{colon}{argument}"
+    return value

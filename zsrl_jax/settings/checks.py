@@ -1,0 +1,146 @@
+"""What a config may say: names that exist, numbers that make sense; told before anything runs."""
+
+from collections.abc import Iterable
+
+import jax
+from ml_collections import ConfigDict
+
+from zsrl_jax.data import FORMATS
+from zsrl_jax.devices import mesh, precision, processes
+from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.envs import DOMAINS
+from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.settings.names import OTHER
+from zsrl_jax.tasks import SAMPLERS
+
+NAMES: dict[str, Iterable[str]] = {
+    "domain": DOMAINS,
+    "encoder.name": ENCODERS,
+    "tasks.sampler": SAMPLERS,
+}
+CHOICES: dict[str, Iterable[str]] = {
+    "precision": precision.NAMES,
+    "data.source": ("auto", "exorl", "collect"),
+    "data.format": ("auto", *FORMATS, "store"),
+    "data.on_bad": ("error", "skip"),
+    "data.normalize": ("none", "standard"),
+    "encoder.radius": ("sqrt_d", "unit"),
+    "policy.kind": ("td3", "own"),
+    "policy.head": ("successor", "scalar"),
+}
+LEAST = {
+    "seeds": 1,
+    "log_every": 1,
+    "checkpoint_every": 1,
+    "devices.seed": 0,
+    "devices.data": 1,
+    "data.episodes": 1,
+    "data.max_episodes": 0,
+    "data.every_nth": 1,
+    "data.subset_seed": -1,
+    "data.device_gib": 0,
+    "data.feed_updates": 1,
+    "encoder.dim": 1,
+    "encoder.batch": 2,
+    "encoder.discount": 0,
+    "tasks.num_subtrajectories": 1,
+    "tasks.min_length": 1,
+    "tasks.num_components": 1,
+    "policy.num_tasks": 1,
+    "policy.per_task": 1,
+    "policy.policy_delay": 1,
+    "infer.num_states": 10,
+    "infer.nearest": 0,
+    "evaluate.episodes": 1,
+    "evaluate.every": 0,
+}
+
+
+def _field(config: ConfigDict, path: str):
+    for name in path.split("."):
+        config = config[name]
+    return config
+
+
+def _present(config: ConfigDict, paths: Iterable[str]) -> list[str]:
+    """Return the paths whose section the config has: an oracle has neither encoder nor tasks."""
+    return [path for path in paths if path.split(".")[0] in config]
+
+
+def check(config: ConfigDict) -> None:
+    """Refuse a config that names what does not exist or asks for what makes no sense."""
+    for path in _present(config, NAMES):
+        name, known = _field(config, path), NAMES[path]
+        if name not in known and (path, name) != ("domain", OTHER):
+            kind = {"encoder.name": "encoder", "tasks.sampler": "sampler"}.get(path, path)
+            raise TaskError(unknown(kind, name, known))
+    for path in _present(config, CHOICES):
+        if (name := _field(config, path)) not in (known := CHOICES[path]):
+            raise ConfigError(unknown(f"config.{path}", name, known))
+    for path in _present(config, LEAST):
+        if (value := _field(config, path)) < LEAST[path]:
+            raise ConfigError(f"config.{path} is {value}: expected at least {LEAST[path]}")
+    if config.evaluate.every % config.log_every:
+        raise ConfigError(
+            f"config.evaluate.every is {config.evaluate.every}: expected a multiple of "
+            f"config.log_every ({config.log_every})"
+        )
+    if "oracle" in config:
+        _check_oracle(config)
+    else:
+        _check_cell(config)
+    mesh.shape_of(config, jax.device_count())
+
+
+def agree(config: ConfigDict) -> None:
+    """Refuse a run whose processes have different configs; all must call it."""
+    processes.agree(
+        config.to_json_best_effort(),
+        ConfigError(
+            "the processes of the run have different settings: give all the same command, and "
+            "name the scale where not all see an accelerator"
+        ),
+    )
+
+
+def _check_oracle(config: ConfigDict) -> None:
+    if config.domain not in DOMAINS:
+        raise TaskError(unknown("domain of an oracle", config.domain, DOMAINS))
+    known = DOMAINS[config.domain].tasks
+    for task in config.oracle.tasks:
+        if task not in known:
+            raise TaskError(unknown(f"{config.domain} task", task, known))
+    if (config.policy.kind, config.policy.head) != ("td3", "scalar"):
+        raise ConfigError(
+            f"config.policy.kind is {config.policy.kind} and head {config.policy.head}: an oracle "
+            "has neither z nor encoder, expected td3 and scalar"
+        )
+
+
+def _check_cell(config: ConfigDict) -> None:
+    own = getattr(ENCODERS[config.encoder.name], "CHOICES", {})
+    for field, known in own.items():
+        if (name := config.encoder[field]) not in known:
+            raise ConfigError(unknown(f"config.encoder.{field}", name, known))
+    if config.encoder.discount >= 1:  # successor measures and geometric futures need an end
+        raise ConfigError(f"config.encoder.discount is {config.encoder.discount}: expected below 1")
+    if not 0 <= config.tasks.alpha <= 1:
+        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected one from 0 to 1")
+    if config.policy.kind == "own" and not hasattr(ENCODERS[config.encoder.name], "own_policy"):
+        able = [name for name, module in ENCODERS.items() if hasattr(module, "own_policy")]
+        raise ConfigError(
+            f"config.policy.kind is own, but the encoder {config.encoder.name} trains no policy of "
+            f"its own: expected td3, or the encoder {', '.join(able)}"
+        )
+    if config.domain == OTHER and config.evaluate.every:
+        raise ConfigError("config.evaluate.every is for domains with a simulator: expected 0")
+    _check_ridge(config.infer.ridge)
+
+
+def _check_ridge(ridge: float | str) -> None:
+    try:
+        good = ridge == "auto" or float(ridge) >= 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError(f"config.infer.ridge is '{ridge}': expected auto or a number from 0 up")

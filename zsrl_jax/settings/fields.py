@@ -1,0 +1,157 @@
+"""Every field of a run once: its default (paper scale), unit and source; one section per stage.
+
+A field that is added later gets the default that earlier runs had without knowing it: their
+folders then load, and go on, as if they had always had it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from zsrl_jax.encoders import ENCODERS
+
+
+def explorer_fields() -> ConfigDict:
+    """Return the fields of the exploring agent: the public URLB recipe (Laskin et al., 2021)."""
+    return ConfigDict(
+        {
+            "num_envs": 16,  # environments stepped together
+            "width": 1024,
+            "rnd_dim": 512,  # outputs of the random network
+            "rnd_width": 1024,
+            "batch": 1024,
+            "learning_rate": 1e-4,
+            "target_rate": 0.01,
+            "discount": 0.99,
+            "noise": 0.2,
+            "noise_clip": 0.3,
+            "random_steps": 4000,  # transitions by uniform actions before the agent acts
+            "steps_per_update": 2.0,  # transitions collected for each update
+            "standing": 0.0,  # share of episodes that start on the feet (quadruped)
+        }
+    )
+
+
+def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
+    """Return the paper-scale config of one cell."""
+    config = ConfigDict()
+    config.domain = domain
+    config.scale = "paper"  # chosen by the config's argument, which sets many fields
+    config.scale_reason = ""
+    config.seed = 0  # first seed
+    config.seeds = 5  # vmapped (paper: 5)
+    config.log_every = 1000  # updates between two lines of metrics
+    config.checkpoint_every = 50_000  # updates between two saves of a stage
+
+    config.precision = "float32"  # of networks' products in updates; or tf32, bfloat16
+    config.devices = ConfigDict()
+    config.devices.seed = 0  # devices that share the seeds; 0: as many as divide them
+    config.devices.data = 1  # devices that share each seed's batch
+
+    config.data = ConfigDict()
+    config.data.source = "auto"  # auto: what path names, else collect; or exorl, collect
+    config.data.path = ""  # a folder or file of any format; empty: the variable ZSRL_DATA
+    config.data.format = "auto"  # auto: by content; or exorl, ogbench, minari, d4rl, store
+    config.data.algo = "rnd"  # whose data in an ExORL tree
+    config.data.max_episodes = 5000  # 0: all (paper: a buffer of 5e6 transitions)
+    config.data.every_nth = 1  # episode of the source, before max_episodes counts
+    config.data.subset_seed = -1  # of a random subset of max_episodes; -1: the first ones
+    config.data.on_bad = "error"  # a damaged episode: error, or skip (counted and listed)
+    config.data.store = ""  # folder for packed stores; empty: beside the data, else the cache
+    config.data.device_gib = 0.0  # larger stores stay on the host; 0: half the device's memory
+    config.data.feed_updates = 50  # updates shipped at once from a store on the host
+    config.data.normalize = "none"  # none (the public code) or standard (mean and deviation)
+    config.data.clip = 10.0  # of standardised observations, in deviations
+    config.data.episodes = 5000  # to collect where no dataset is given
+    config.data.seed = 0  # of the collection
+    config.data.cache = "runs/data"  # where collections are kept and found again
+    config.data.collect = explorer_fields()
+
+    config.encoder = ConfigDict()
+    config.encoder.name = encoder
+    config.encoder.dim = 50  # d (paper)
+    config.encoder.radius = "sqrt_d"  # of phi and z: sqrt_d (the field's) or unit (paper's letter)
+    config.encoder.hidden = (256, 256, 256)  # of phi (paper)
+    config.encoder.updates = 100_000  # (paper; fb has its own)
+    config.encoder.batch = 1024  # transitions (paper)
+    config.encoder.learning_rate = 1e-4  # Adam (paper)
+    config.encoder.target_rate = 0.01  # (paper)
+    config.encoder.discount = 0.99  # (paper)
+    config.encoder.orthonormality = 1.0  # weight (paper; public code has 0 for aenc, trans, byol)
+    if encoder in ENCODERS:
+        config.encoder.update(ENCODERS[encoder].default_config())
+
+    config.tasks = ConfigDict()
+    config.tasks.sampler = sampler
+    config.tasks.radius = config.encoder.get_ref("radius")
+    config.tasks.discount = 0.99  # of feature occupancies (paper)
+    config.tasks.num_subtrajectories = 10_000  # N_tau (paper)
+    config.tasks.min_length = 1  # steps of the shortest sub-trajectory
+    config.tasks.alpha = 0.5  # of mix: share of uniform tasks, from 0 (btd) to 1 (uniform)
+    config.tasks.num_components = 20  # K (paper)
+    config.tasks.num_iters = 100  # of EM at most
+    config.tasks.tolerance = 1e-3  # of the log-likelihood a sample, below which EM stops
+
+    config.policy = ConfigDict()
+    config.policy.kind = "td3"  # td3 on phi (paper); own: the actor that fb trains, one stage
+    config.policy.updates = 1_000_000  # (paper)
+    config.policy.num_tasks = 32  # task vectors an update (paper)
+    config.policy.per_task = 64  # transitions for each (paper)
+    config.policy.width = 1024  # of streams and heads; half of it where streams join
+    config.policy.learning_rate = 1e-4  # Adam, actor and critic (paper)
+    config.policy.target_rate = 0.01  # (paper)
+    config.policy.discount = 0.99  # (paper)
+    config.policy.noise = 0.2  # of the next action (paper)
+    config.policy.noise_clip = 0.3  # (paper)
+    config.policy.policy_delay = 1  # critic updates for each actor update (the field; 2: textbook)
+    config.policy.head = "successor"  # successor: Q = psi.z; scalar: plain twin Q
+    config.policy.head_norm = False  # LayerNorm in the critic's heads (a departure, laptop scale)
+    config.policy.behaviour = 0.0  # weight of |pi - a|^2 (a departure, laptop scale)
+    config.policy.successor = 0.0  # weight of the loss on psi itself (a departure, laptop scale)
+    config.policy.actor_average = 0.0  # rate of the averaged actor; 0: act with the last one
+    config.policy.anneal = False  # learning rate straight to 0 (a departure, laptop scale)
+    config.policy.center_reward = True  # subtract the mean feature (a departure; false: the paper)
+    config.policy.feature_gib = 6.0  # features of all seeds are computed once where they fit
+
+    config.infer = ConfigDict(type_safe=False)  # ridge is a word or a number
+    config.infer.num_states = 5120  # labelled states (the field)
+    config.infer.seed = 0  # of the states drawn, the same for every training seed
+    config.infer.nearest = 0  # task vectors of the data whose mean answers a prompt; 0: z (paper)
+    config.infer.ridge = "auto"  # auto: cross-validated; a number: relative strength; 0: the paper
+
+    config.evaluate = ConfigDict()
+    config.evaluate.episodes = 10  # a task and seed (paper)
+    config.evaluate.seed = 0  # of the initial states, the same for every training seed
+    config.evaluate.every = 0  # updates between scores during training; 0: only at the end
+    return config
+
+
+def defaults_of(config: ConfigDict | Mapping[str, Any]) -> ConfigDict:
+    """Return the defaults of the same domain, encoder and sampler as a config."""
+    encoder, tasks = config.get("encoder", {}), config.get("tasks", {})
+    return get_config(config["domain"], encoder.get("name", "fb"), tasks.get("sampler", "btd"))
+
+
+def with_defaults(stored: Mapping[str, Any]) -> ConfigDict:
+    """Return a config read from disk, with the default of every field it does not have yet.
+
+    Sections that it lacks stay away (an oracle has neither encoder, tasks nor infer).
+    """
+    config = ConfigDict(stored)
+    for name, default in defaults_of(stored).items():
+        if not isinstance(default, ConfigDict):
+            config.setdefault(name, default)
+        elif name in config:
+            _fill(config[name], default)
+        elif name == "devices":
+            config[name] = default
+    return config.lock()
+
+
+def _fill(section: ConfigDict, default: ConfigDict) -> None:
+    for name, value in default.items():
+        if name not in section:
+            section[name] = value
+        elif isinstance(value, ConfigDict):
+            _fill(section[name], value)

@@ -1,0 +1,125 @@
+"""The scales: what each changes of the defaults, which are paper scale, and how one is chosen.
+
+paper    the paper's sizes; needs an accelerator
+laptop   two cores, minutes
+smoke    seconds: shows that everything works, says nothing about the method
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+from ml_collections import ConfigDict
+
+from zsrl_jax.errors import ConfigError, unknown
+from zsrl_jax.settings.fields import explorer_fields
+
+SCALES: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "laptop": {
+        "seeds": 1,
+        "log_every": 250,
+        "checkpoint_every": 5000,
+        "data": {
+            "normalize": "standard",
+            "episodes": 512,
+            "collect": {
+                "num_envs": 32,
+                "width": 256,
+                "rnd_width": 256,
+                "rnd_dim": 64,
+                "batch": 256,
+                "learning_rate": 3e-4,
+                "random_steps": 8000,
+                "steps_per_update": 24.0,
+                "standing": 0.6,
+            },
+        },
+        "encoder": {
+            "updates": 15_000,
+            "batch": 512,
+            "hidden": (128, 128, 128),
+            "learning_rate": 3e-4,
+        },
+        "policy": {
+            "updates": 20_000,
+            "num_tasks": 32,
+            "per_task": 16,
+            "width": 128,
+            "learning_rate": 3e-4,
+            "head_norm": True,
+            "behaviour": 0.1,
+            "successor": 1.0,
+            "actor_average": 0.001,
+            "anneal": True,
+        },
+        "infer": {"nearest": 100},
+    },
+    "smoke": {
+        "seeds": 1,
+        "log_every": 20,
+        "checkpoint_every": 40,
+        "data": {
+            "normalize": "standard",
+            "episodes": 4,
+            "collect": {
+                "num_envs": 4,
+                "width": 32,
+                "rnd_width": 32,
+                "rnd_dim": 8,
+                "batch": 32,
+                "random_steps": 1000,
+                "steps_per_update": 100.0,
+            },
+        },
+        "encoder": {"updates": 60, "batch": 64, "hidden": (32, 32), "dim": 8},
+        "tasks": {"num_subtrajectories": 500, "num_components": 4, "num_iters": 20},
+        "policy": {"updates": 60, "num_tasks": 8, "per_task": 8, "width": 32},
+        "infer": {"num_states": 1000},
+        "evaluate": {"episodes": 2},
+    },
+}
+
+# Fields that one encoder alone has, by scale and encoder.
+OF_ENCODER: dict[tuple[str, str], dict[str, Any]] = {
+    ("laptop", "fb"): {"encoder": {"width": 128}},
+    ("smoke", "fb"): {"encoder": {"width": 32}},
+}
+
+
+class StudySize(NamedTuple):
+    """What a scale can bear of a study, where the study does not say otherwise."""
+
+    domains: tuple[str, ...]
+    encoders: tuple[str, ...]
+    seeds: int
+    fields: tuple[tuple[str, Any], ...] = ()  # of every cell, other than the scale's runs have
+
+
+DOMAINS = ("cheetah", "walker", "quadruped")  # the paper's
+ENCODERS = ("aenc", "trans", "lra_p", "lra_sr", "byol", "byol_gamma", "fb")
+STUDY_SIZES = {
+    "paper": StudySize(DOMAINS, ENCODERS, 5),
+    "laptop": StudySize(
+        ("cheetah",), ENCODERS, 3, (("encoder.updates", 5000), ("policy.updates", 5000))
+    ),
+    "smoke": StudySize(("cheetah",), ("fb",), 2),
+}
+
+
+def choose_scale(scale: str = "auto") -> tuple[str, str]:
+    """Return the scale to use and why: `auto` looks for an accelerator."""
+    if scale not in (*SCALES, "auto"):
+        raise ConfigError(unknown("scale", scale, [*SCALES, "auto"]))
+    if scale != "auto":
+        return scale, "as asked"
+    backend = jax.default_backend()
+    if backend == "cpu":
+        return "laptop", "auto: JAX sees no accelerator"
+    return "paper", f"auto: JAX runs on {backend}"
+
+
+def explorer_recipe(scale: str) -> ConfigDict:
+    """Return the exploring agent's fields at a scale."""
+    config = explorer_fields()
+    config.update(SCALES[scale].get("data", {}).get("collect", {}))
+    return config

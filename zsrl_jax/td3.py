@@ -1,0 +1,247 @@
+"""Task-conditioned offline TD3 on the rewards of a frozen encoder.
+
+    reward   R_z(s') = (phi(s') - m).z        m = mean feature, or 0 (`center_reward`)
+    target   y = R_z(s') + gamma min_k Qbar_k(s', a', z),   a' = clip(pi(s', z) + clip(noise))
+    critic   sum_k mean (Q_k(s, a, z) - y)^2,               Q_k = psi_k(s, a, z).z
+    actor    -mean min_k Q_k(s, pi(s, z), z)
+
+A batch holds `num_tasks` task vectors with `per_task` transitions each. Without tasks (a z of width
+0) the same steps train on one reward: that of the oracle, or of the explorer.
+
+Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
+changes no optimal policy but takes the large constant that phi carries out of Q (false = the
+paper's letter). The others steady small data and are off at paper scale:
+`behaviour` > 0 adds `behaviour` mean (pi(s, z) - a)^2, with Q scaled by its mean absolute value
+    (Fujimoto and Gu, 2021). As values spread back through time |Q| grows and with it the pull:
+    the policy is free early and settles near the data later.
+`successor` > 0 adds `successor` sum_k mean |psi_k - (phi(s') - m + gamma psibar_j(s', a', z))|^2,
+    j the critic of least value: d numbers to learn from instead of one. Its target times z is y.
+`head_norm` puts LayerNorm into the critic's heads, `anneal` takes the learning rate to 0, and
+`actor_average` acts with a running average of the actor.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+from ml_collections import ConfigDict
+
+from zsrl_jax import learner, networks
+from zsrl_jax.data.sampling import draw_places, gather
+from zsrl_jax.networks import repeat_rows
+from zsrl_jax.types import LearnerState, Metrics, Policy, Sampler, Spec, Store, Transition
+
+
+def td_target(
+    reward: Float[Array, " batch"],
+    discount: Float[Array, " batch"],
+    next_q: Float[Array, "2 batch"],
+) -> Float[Array, " batch"]:
+    """Return y = r + discount * min_k Q_k(s', a')."""
+    return jax.lax.stop_gradient(reward + discount * jnp.min(next_q, axis=0))
+
+
+def critic_loss(q: Float[Array, "2 batch"], target: Float[Array, " batch"]) -> Float[Array, ""]:
+    """Return the squared error of both critics, added."""
+    return jnp.sum(jnp.mean((q - target[None]) ** 2, axis=-1))
+
+
+def successor_target(
+    phi: Float[Array, "batch d"],
+    discount: Float[Array, " batch"],
+    next_psi: Float[Array, "2 batch d"],
+    next_q: Float[Array, "2 batch"],
+) -> Float[Array, "batch d"]:
+    """Return phi + discount * psi_j(s', a'), j the critic of least value."""
+    least = jnp.argmin(next_q, axis=0)[None, :, None]
+    psi = jnp.take_along_axis(next_psi, least, axis=0)[0]
+    return jax.lax.stop_gradient(phi + discount[:, None] * psi)
+
+
+def successor_loss(
+    psi: Float[Array, "2 batch d"], target: Float[Array, "batch d"]
+) -> Float[Array, ""]:
+    """Return the squared distance of both critics' successor features to their target, added."""
+    return jnp.sum(jnp.mean(jnp.sum((psi - target[None]) ** 2, axis=-1), axis=-1))
+
+
+def actor_loss(
+    q: Float[Array, "2 batch"], distance: Float[Array, ""], behaviour: float
+) -> Float[Array, ""]:
+    """Return -min_k Q_k, with a pull of the distance to the data's action where `behaviour` > 0."""
+    value = jnp.mean(jnp.min(q, axis=0))
+    if not behaviour:
+        return -value
+    scale = jax.lax.stop_gradient(jnp.mean(jnp.abs(q)))
+    return -value / scale + behaviour * distance
+
+
+def q_value(
+    psi: Float[Array, "2 batch out"], z: Float[Array, "task d"], head: str
+) -> Float[Array, "2 batch"]:
+    """Read the value off the critic's output: psi.z (`successor`) or the output (`scalar`)."""
+    if head == "scalar":
+        return psi[..., 0]
+    return jnp.sum(psi * repeat_rows(z, psi.shape[1])[None], axis=-1)
+
+
+class PolicyData(NamedTuple):
+    """What policy training reads: the data, its features, and the tasks to train on."""
+
+    store: Store
+    phi: Float[Array, "episode row d"] | None  # features of every state, or None: on the fly
+    encoder: Any  # frozen encoder parameters
+    mean: Float[Array, " d"]  # subtracted from phi in the reward
+    tasks: Any  # the sampler's parameters
+
+
+class PolicyBatch(NamedTuple):
+    """Transitions with the reward of each, and the tasks (of width 0 where there is none)."""
+
+    transition: Transition
+    z: Float[Array, "task d"]  # each for a run of batch / task transitions
+    reward: Float[Array, " batch"]
+    phi: Float[Array, "batch d"] | None = None  # phi(s') - m, where there is a z
+
+
+def learning_rate(config: ConfigDict, every: int) -> Any:
+    """Return the rate, or its straight way to 0 at the last update (`anneal`)."""
+    if not config.anneal:
+        return config.learning_rate
+    import optax  # here, so that an oracle that only acts needs no optimiser
+
+    return optax.linear_schedule(config.learning_rate, 0.0, max(config.updates // every, 1))
+
+
+class Nets(NamedTuple):
+    """The actor, and the twin critics with the head that values are read off."""
+
+    actor: networks.Net
+    critic: networks.Net
+    head: str
+
+    def value(self, params: Any, obs: Array, action: Array, z: Array) -> Float[Array, "2 batch"]:
+        """Return Q_k(s, a, z) of both critics."""
+        return q_value(self.critic.apply(params, obs, action, z), z, self.head)
+
+
+def make_critic_step(
+    nets: Nets, config: ConfigDict, stage: str = "policy", successor: float = 0.0
+) -> Callable:
+    """Make the critics' loss on a PolicyBatch, for learner.Step; metrics are named by the stage."""
+
+    def loss(part, params, target_params, batch, key):
+        (obs, action, next_obs, discount, *_), z, reward, phi = batch
+        next_action = nets.actor.apply(params["actor"], next_obs, z)
+        next_action = networks.smoothed_action(key, next_action, config.noise, config.noise_clip)
+        next_psi = nets.critic.apply(target_params["critic"], next_obs, next_action, z)
+        psi = nets.critic.apply(part, obs, action, z)
+        next_q, q = (q_value(x, z, nets.head) for x in (next_psi, psi))
+        discount = config.discount * discount
+        error = value = critic_loss(q, td_target(reward, discount, next_q))
+        if successor:
+            target = successor_target(phi, discount, next_psi, next_q)
+            value += successor * successor_loss(psi, target)
+        return value, {
+            f"{stage}/critic_loss": error,
+            f"{stage}/q": jnp.mean(q),
+            f"{stage}/q_abs": jnp.mean(jnp.abs(q)),
+            f"{stage}/reward": jnp.mean(reward),
+            f"{stage}/reward_std": jnp.std(reward),
+        }
+
+    return loss
+
+
+def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Callable:
+    """Make the actor's loss on a PolicyBatch, for learner.Step."""
+
+    def loss(part, params, target_params, batch, key) -> tuple[Array, Metrics]:
+        obs, data_action = batch.transition.obs, batch.transition.action
+        action = nets.actor.apply(part, obs, batch.z)
+        q = nets.value(params["critic"], obs, action, batch.z)
+        distance = jnp.mean((action - data_action) ** 2)
+        value = actor_loss(q, distance, behaviour)
+        return value, {
+            f"{stage}/actor_loss": value,
+            f"{stage}/saturated": jnp.mean(jnp.abs(action) > 0.99),
+            f"{stage}/behaviour": distance,
+        }
+
+    return loss
+
+
+def make_draw(config: ConfigDict) -> Callable:
+    """Make draw(key, store) -> the transitions of a batch."""
+
+    def draw(key, store: Store) -> Transition:
+        return gather(store, *draw_places(key, store.length, config.num_tasks * config.per_task))
+
+    return draw
+
+
+def make_label(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
+    """Make label(key, data, transition) -> PolicyBatch: tasks drawn, and their rewards."""
+
+    def label(key, data: PolicyData, transition: Transition) -> PolicyBatch:
+        z = sampler.sample(key, data.tasks, config.num_tasks)
+        if data.phi is None:
+            phi = features(data.encoder, transition.next_obs)
+        else:
+            phi = data.phi[transition.episode, transition.step + 1]
+        phi = phi - data.mean[None]
+        reward = jnp.sum(phi * repeat_rows(z, phi.shape[0]), axis=-1)
+        return PolicyBatch(transition, z, reward, phi)
+
+    return label
+
+
+def sample_keys(key: Key[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """Return the keys of a batch's tasks and of its transitions."""
+    key_task, key_place = jax.random.split(key)
+    return key_task, key_place
+
+
+def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
+    """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
+    draw, label = make_draw(config), make_label(config, features, sampler)
+
+    def sample(key, data: PolicyData) -> PolicyBatch:
+        key_task, key_place = sample_keys(key)
+        return label(key_task, data, draw(key_place, data.store))
+
+    return sample
+
+
+def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
+    """Bind a config to the TD3 learner; `sample` gives its batches, `dim` is the width of z."""
+    out = {"successor": dim, "scalar": 1}[config.head]
+    actor = networks.actor(spec.obs_dim, dim, spec.action_dim, config.width)
+    critic = networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm)
+    nets, delay = Nets(actor, critic, config.head), config.policy_delay
+    successor = config.successor if config.head == "successor" else 0.0
+
+    def init_params(key):
+        key_actor, key_critic = jax.random.split(key)
+        return {"actor": actor.init(key_actor), "critic": critic.init(key_critic)}
+
+    steps = [
+        learner.Step(
+            "critic",
+            make_critic_step(nets, config, successor=successor),
+            learning_rate(config, 1),
+        ),
+        learner.Step(
+            "actor", make_actor_step(nets, config.behaviour), learning_rate(config, delay), delay
+        ),
+    ]
+    average = {"actor": config.actor_average} if config.actor_average else {}
+    init, update = learner.make(init_params, steps, {"critic": config.target_rate, **average})
+    return Policy(init, sample, update, actor.apply)
+
+
+def acting(state: LearnerState) -> Any:
+    """Return the actor's parameters to act with: their running average where there is one."""
+    return state.target_params.get("actor", state.params["actor"])

@@ -1,0 +1,128 @@
+"""The data seen through a trained and frozen encoder: what tasks and policy are made from.
+
+phi of every state (where it fits into memory), its mean, and R^2 of each test task's reward
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from ml_collections import ConfigDict
+
+from zsrl_jax import td3
+from zsrl_jax.data import Dataset, Normalizer, fit_normalizer
+from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.envs import DOMAINS, relabel
+from zsrl_jax.prompts import task_vector
+from zsrl_jax.tasks import Behaviour
+from zsrl_jax.training import streaming
+from zsrl_jax.training.loop import Stream, stream_keys
+from zsrl_jax.training.run import Run
+from zsrl_jax.training.stage import learn
+from zsrl_jax.types import Encoder, Store
+
+OWN: Any = 0
+SHARED: Any = None
+DATA_AXES = td3.PolicyData(store=SHARED, phi=OWN, encoder=OWN, mean=OWN, tasks=OWN)
+
+
+class Encoded(NamedTuple):
+    """The data seen through a trained and frozen encoder, for every seed."""
+
+    encoder: Encoder
+    data: td3.PolicyData  # without tasks yet
+    normalizer: Normalizer
+    hosted: bool = False  # the store is on the host: it does not fit the device
+
+
+def encode(run: Run, dataset: Dataset) -> Encoded:
+    """Train the encoder, freeze it, and see the data through it."""
+    config = run.config
+    normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
+    encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
+    store, feed = streaming.place(config.data, dataset, normalizer, encoder.sample, run.mesh)
+    hosted = isinstance(feed, streaming.Hosted)
+    learnt = learn(run, "encoder", encoder, feed).params
+    learnt = jax.device_put(learnt, streaming.host()) if hosted else learnt
+    keys = stream_keys(run.keys, Stream.FREEZE)
+    frozen = run.over_seeds(encoder.freeze, (0, 0, None))(keys, learnt, store)
+    obs, physics = prompt_states(config, dataset)
+    report_r2(run, encoder, frozen, normalizer(obs), physics, dataset.domain)
+    data = _policy_data(run, encoder, frozen, store, hosted)
+    return Encoded(encoder, data, normalizer, hosted)
+
+
+def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
+    """See the data through the encoder: by table where there is one, else on the fly."""
+
+    def phi(episode):
+        if data.phi is not None:
+            return data.phi[episode]
+        return encoder.features(data.encoder, data.store.obs[episode])
+
+    return Behaviour(phi, data.store.length, data.mean.shape[0])
+
+
+def _policy_data(
+    run: Run, encoder: Encoder, frozen: Any, store: Store, hosted: bool
+) -> td3.PolicyData:
+    """Compute features where they fit into memory, and their mean, for every seed."""
+    config = run.config
+    states = int(store.obs.shape[0] * store.obs.shape[1])
+    size = 4 * states * config.encoder.dim * config.seeds / 2**30
+    phi = None
+    if size <= config.policy.feature_gib and not hosted:
+
+        def table(params, obs):
+            return jax.lax.map(lambda episode: encoder.features(params, episode), obs)
+
+        phi = run.over_seeds(table, (0, None))(frozen, store.obs)
+
+    def mean(params, store):
+        def add(total, episode):
+            obs, length = episode
+            reached = (jnp.arange(1, obs.shape[0]) <= length)[None].astype(jnp.float32)
+            return total + (reached @ encoder.features(params, obs[1:]))[0], None
+
+        zero = jnp.zeros(config.encoder.dim)
+        total, _ = jax.lax.scan(add, zero, (store.obs, store.length))
+        return total / jnp.sum(store.length)
+
+    centre = run.over_seeds(mean, (0, None))(frozen, store)
+    centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
+    return td3.PolicyData(store, phi, frozen, centre, None)
+
+
+def prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
+    """Draw the dataset states that rewards will be labelled on."""
+    place = dataset.reached(config.infer.num_states, config.infer.seed)
+    physics = None if dataset.physics is None else dataset.physics[place]
+    return jnp.asarray(dataset.obs[place], jnp.float32), physics
+
+
+def report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) -> None:
+    """Tell how well the features express each test task's reward, where rewards are known."""
+    if physics is None or domain not in DOMAINS:
+        return
+    phi = np.asarray(run.local(run.over_seeds(encoder.features, (0, None))(frozen, obs)))
+    r2 = r2_by_task(phi, domain, physics, run.config.infer.ridge)
+    run.log.report(run.config.encoder.updates, {f"encoder/r2_{t}": v for t, v in r2.items()})
+    if not run.quiet:
+        told = ", ".join(f"{task} {value.mean():.2f}" for task, value in r2.items())
+        print(f"encoder: R² of the reward regression: {told}")
+
+
+def r2_by_task(
+    phi: Float[np.ndarray, "seed n d"],
+    domain: str,
+    physics: Float[np.ndarray, "n physics"],
+    ridge: float | str = "auto",
+) -> dict[str, Float[np.ndarray, " seed"]]:
+    """Return R^2 of the reward regression of each of a domain's test tasks, by seed."""
+    rewards = {task: relabel(domain, task, physics) for task in DOMAINS[domain].tasks}
+    return {
+        task: np.array([task_vector(own, reward, ridge).r2 for own in phi])
+        for task, reward in rewards.items()
+    }

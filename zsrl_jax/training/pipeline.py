@@ -1,0 +1,196 @@
+"""The whole method, stage by stage: data, encoder, tasks, policy -> an agent and its scores.
+
+Each stage leaves saves in the run folder; the same call again goes on where the last one stopped,
+and another config is refused there, unless by force. The command and `zsrl_jax.train` both come
+through `complete`, so both leave the same folder.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+
+from zsrl_jax import oracle, td3
+from zsrl_jax.agent import Agent, AgentParams
+from zsrl_jax.data import Dataset, fit_normalizer, to_device
+from zsrl_jax.devices import mesh, processes
+from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.evaluation import Scores, evaluate
+from zsrl_jax.oracle import Oracle, OracleParams
+from zsrl_jax.runs import agent_files, results
+from zsrl_jax.settings.names import cell_name, is_own
+from zsrl_jax.tasks import SAMPLERS, centre_of
+from zsrl_jax.training import streaming
+from zsrl_jax.training.encoded import DATA_AXES, OWN, SHARED, encode, prompt_states, report_r2
+from zsrl_jax.training.loop import Stream, stream_keys
+from zsrl_jax.training.run import Run, running
+from zsrl_jax.training.stage import learn
+from zsrl_jax.training.task_fit import fit_tasks
+from zsrl_jax.types import LearnerState
+
+
+class Finished(NamedTuple):
+    """What a run leaves: its agent, its scores, and all of `results.json`."""
+
+    agent: Agent | Oracle
+    scores: Scores | None  # None without a simulator, and in processes that do not write
+    results: dict[str, Any]
+    file: Path
+
+
+def train(
+    config: ConfigDict,
+    dataset: Dataset | None = None,
+    workdir: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
+    force: bool = False,
+) -> Agent | Oracle:
+    """Train an Agent (or an Oracle) from a config: every stage that is not on disk already.
+
+    A run folder of other settings is refused; `force` goes on from its saves all the same.
+    """
+    return complete(config, dataset, workdir, quiet=quiet, force=force).agent
+
+
+def complete(
+    config: ConfigDict,
+    dataset: Dataset | None = None,
+    workdir: str | os.PathLike[str] | None = None,
+    *,
+    command: list[str] | None = None,
+    quiet: bool = False,
+    force: bool = False,
+) -> Finished:
+    """Check, hold the folder, train every stage that is not done, score, and write the results."""
+    workdir = Path(workdir or Path("runs") / cell_name(config))
+    told: dict[str, Any] = {}
+    with running(config, dataset, workdir, quiet, force) as (run, data):
+        agent = _kind(config)(run, data)
+
+        def conclude() -> None:
+            agent_files.save(agent, workdir)
+            told["scores"], told["results"] = _score(agent, run, data, command or [])
+            results.write(workdir, told["results"])
+
+        processes.first(conclude)
+    file = workdir / results.FILE
+    return Finished(agent, told.get("scores"), told.get("results", {}), file)
+
+
+def _score(
+    agent: Agent | Oracle, run: Run, dataset: Dataset, command: list[str]
+) -> tuple[Scores | None, dict[str, Any]]:
+    """Score an agent where there is a simulator, and return that with what to write."""
+    section, start, scores = run.config.evaluate, time.monotonic(), None
+    if agent.domain is not None:
+        scores = evaluate(
+            agent, episodes=section.episodes, seed=section.seed, progress=not run.quiet
+        )
+    if scores and run.failed:
+        scores = scores.without({f.seed - run.config.seed for f in run.failed.values()})
+    seconds = run.seconds | {"evaluate": time.monotonic() - start}
+    return scores, results.describe_run(run, dataset, scores, seconds, command)
+
+
+def _kind(config: ConfigDict) -> Callable[[Run, Dataset], Agent | Oracle]:
+    if "oracle" in config:
+        return _train_oracle
+    return _train_own if is_own(config) else _train
+
+
+def _train(run: Run, dataset: Dataset) -> Agent:
+    config = run.config
+    encoder, data, normalizer, hosted = encode(run, dataset)
+    store = data.store
+    tasks, pool = fit_tasks(run, encoder, data)
+    data = data._replace(tasks=tasks)
+    if hosted:
+        pool, data = streaming.to_accelerator((pool, data._replace(store=SHARED)))
+    prompts = prompt_states(config, dataset)
+    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(data.tasks))
+
+    def finish(state: LearnerState) -> Agent:
+        made = run.local(params._replace(actor=td3.acting(state)))
+        return Agent(config, dataset.spec, dataset.domain, made, run.workdir)
+
+    parts = config.policy, encoder.features, SAMPLERS[config.tasks.sampler]
+    policy = td3.make(config.policy, dataset.spec, config.encoder.dim, td3.make_sample(*parts))
+    feed: streaming.Feed = streaming.Resident(data, DATA_AXES)
+    if hosted:
+        halves = streaming.policy_halves(td3.make_draw(config.policy), td3.make_label(*parts))
+        feed = streaming.Hosted(store, *halves, config.data.feed_updates, data, DATA_AXES)
+    return finish(learn(run, "policy", policy, feed, _evaluator(run, finish)))
+
+
+def _train_own(run: Run, dataset: Dataset) -> Agent:
+    """Train the encoder alone: the policy that it trains beside itself is the agent's."""
+    config, spec = run.config, dataset.spec
+    normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
+    module, (obs, physics) = ENCODERS[config.encoder.name], prompt_states(config, dataset)
+    own = module.own_policy(config.encoder, spec)
+
+    def finish(state: LearnerState) -> Agent:
+        frozen, actor = run.local(own.take(state.params))
+        params = AgentParams(frozen, actor, None, normalizer, obs, physics)
+        return Agent(config, spec, dataset.domain, params, run.workdir)
+
+    encoder = module.make(config.encoder, spec)
+    _, feed = streaming.place(config.data, dataset, normalizer, encoder.sample, run.mesh)
+    agent = finish(learn(run, "encoder", encoder, feed, _evaluator(run, finish)))
+    report_r2(run, own, agent.params.encoder, normalizer(obs), physics, dataset.domain)
+    return agent
+
+
+def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
+    """Train a policy on the true reward of each task, tasks x seeds in one program."""
+    config, tasks = run.config, tuple(run.config.oracle.tasks)
+    reward = jnp.asarray(oracle.rewards(config.domain, tasks, dataset))
+    normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
+    task = jnp.tile(jnp.arange(len(tasks)), config.seeds)
+    axes = oracle.OracleData(store=SHARED, reward=SHARED, task=OWN)
+    data = oracle.OracleData(to_device(dataset, normalizer), reward, task)
+    places = oracle.task_places(config.domain, tasks)
+    run = run._replace(
+        keys=jnp.stack(
+            [stream_keys(run.keys, Stream.ORACLE_TASK + place) for place in places], axis=1
+        ).reshape(-1)
+    )
+
+    def finish(state: LearnerState) -> Oracle:
+        by_seed = lambda x: x.reshape(config.seeds, len(tasks), *x.shape[1:])  # noqa: E731
+        params = OracleParams(jax.tree.map(by_seed, run.local(td3.acting(state))), normalizer)
+        return Oracle(config, dataset.spec, config.domain, params, run.workdir)
+
+    policy = oracle.make_policy(config.policy, dataset.spec)
+    feed = streaming.Resident(mesh.place(data, axes, run.mesh), axes)
+    return finish(learn(run, "policy", policy, feed, _evaluator(run, finish)))
+
+
+def _evaluator(
+    run: Run, finish: Callable[[LearnerState], Agent | Oracle]
+) -> Callable[[LearnerState, int], None] | None:
+    """Return the callback that scores the policy every `evaluate.every` updates, or None."""
+    section = run.config.evaluate
+    if not section.every:
+        return None
+
+    def score(state: LearnerState, done: int) -> None:
+        if done % section.every == 0:
+            agent = finish(state)
+            processes.first(lambda: tell(agent, done))
+
+    def tell(agent: Agent | Oracle, done: int) -> None:
+        scores = evaluate(agent, episodes=section.episodes, seed=section.seed, progress=False)
+        values = {
+            f"evaluate/{task}": scores.returns[:, i].mean(axis=-1)
+            for i, task in enumerate(scores.tasks)
+        }
+        values["evaluate/mean"] = scores.returns.mean(axis=(1, 2))
+        run.log.write(done, values)
+
+    return score

@@ -1,0 +1,133 @@
+"""A run while it works: its folder held, its settings checked, its log open.
+
+Everything that could refuse a run is asked here, before data is made where it can be.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from zsrl_jax.data import Dataset
+from zsrl_jax.devices import compile_cache, mesh, processes, signals
+from zsrl_jax.errors import DataError
+from zsrl_jax.files import atomic, lock
+from zsrl_jax.runs import provenance
+from zsrl_jax.runs.identity import STAGES, Asked
+from zsrl_jax.seeds import seed_keys
+from zsrl_jax.settings import checks
+from zsrl_jax.settings.names import OTHER
+from zsrl_jax.training import metrics
+from zsrl_jax.training.data_source import open_data
+from zsrl_jax.types import Failure
+
+
+class Run(NamedTuple):
+    """What every stage needs of a run."""
+
+    config: ConfigDict
+    workdir: Path
+    log: metrics.Log
+    keys: jax.Array
+    seconds: dict[str, float]
+    fingerprint: str  # of the data
+    quiet: bool  # no bars
+    failed: dict[int, Failure]  # by place of the seed in the run
+    mesh: Mesh | None = None  # more devices than one
+
+    def over_seeds(self, function: Callable, in_axes: tuple, **how: Any) -> Callable:
+        """Compile a function of one seed for all of this run's, on all of its devices."""
+        return mesh.over_seeds(function, in_axes, self.mesh, **how)
+
+    def local(self, tree: Any) -> Any:
+        """Bring what lies on the run's devices to the first one here."""
+        return mesh.local(tree, self.mesh)
+
+    @property
+    def asked(self) -> Asked:
+        """Return what this run asks of the saves in its folder."""
+        return Asked(self.workdir, self.config, self.fingerprint)
+
+    def fail(self, place: int, stage: str, step: int, quantity: str, kept: int) -> None:
+        """Give up a seed, and say so: where it stopped being finite, and what is kept of it."""
+        if place not in self.failed:
+            tasks = len(self.keys) // self.config.seeds  # an oracle has a policy per task
+            told = f"{quantity} of task {place % tasks}" if tasks > 1 else quantity
+            failure = Failure(self.config.seed + place // tasks, stage, step, told, kept)
+            self.failed[place] = failure
+            if processes.is_first():
+                print(f"\n{failure}", file=sys.stderr)
+
+    def all_failed(self) -> bool:
+        """Tell whether no seed is left."""
+        return len(self.failed) == len(self.keys)
+
+    def take_over(self) -> None:
+        """Mark saves of other facts as this run's, by force: once all that it keeps were read."""
+        if processes.is_first():
+            self.asked.accept()
+
+    def forget_after(self, stage: str) -> None:
+        """Delete what an earlier run built on a stage that now has work to do."""
+        if not processes.is_first():
+            return
+        for name in (*STAGES[STAGES.index(stage) + 1 :], "agent", "results.json"):
+            atomic.discard(self.workdir / name)
+
+
+@contextlib.contextmanager
+def running(
+    config: ConfigDict,
+    dataset: Dataset | None,
+    workdir: Path,
+    quiet: bool = False,
+    force: bool = False,
+) -> Iterator[tuple[Run, Dataset]]:
+    """Hold a run's folder, open its data and log, and refuse what cannot work, while it runs."""
+    checks.check(config)
+    checks.agree(config)
+    compile_cache.keep()
+    quiet = quiet or not processes.is_first()
+    seconds: dict[str, float] = {}
+    with signals.caught(), processes.leading(lock.held(workdir)):
+        processes.first(lambda: Asked(workdir, config, None).check(force))
+        if dataset is None:
+            start = time.monotonic()
+            dataset = processes.in_turn(lambda: open_data(config, quiet))
+            seconds["data"] = time.monotonic() - start
+            if not quiet:
+                print(f"data: {dataset}")
+        _check_data(config, dataset)
+        mark, devices = dataset.fingerprint(), mesh.make(config)
+        processes.agree(
+            mark, DataError("the processes read different data: all must see the same files")
+        )
+        if not quiet and jax.device_count() > 1:
+            print(mesh.describe(devices))
+        log = metrics.Log(workdir, silent=not processes.is_first())
+        keys = seed_keys(config.seed, config.seeds)
+        run = Run(config, workdir, log, keys, seconds, mark, quiet, {}, devices)
+        processes.first(lambda: run.asked.check(force))
+        processes.first(lambda: provenance.write(workdir, config, dataset, mark))
+        try:
+            yield run, dataset
+            run.take_over()
+        finally:
+            log.close()
+
+
+def _check_data(config: ConfigDict, dataset: Dataset) -> None:
+    """Refuse data that is not what the config is about."""
+    if config.domain not in (OTHER, dataset.domain) and dataset.domain is not None:
+        raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
+    if "oracle" in config and dataset.physics is None:
+        raise DataError(
+            f"the dataset {dataset.source} has no physics: an oracle's rewards are computed from "
+            "it; use data with physics states, such as ExORL's or your own by experiments.collect"
+        )

@@ -1,0 +1,59 @@
+"""The stage between encoder and policy: fit the task sampler, and keep task vectors of the data."""
+
+from typing import Any
+
+import jax
+
+from zsrl_jax.devices import processes
+from zsrl_jax.seeds import over_seeds
+from zsrl_jax.tasks import SAMPLERS, behaviour_tasks, centre_of
+from zsrl_jax.td3 import PolicyData
+from zsrl_jax.training import metrics
+from zsrl_jax.training.divergence import nan_seeds
+from zsrl_jax.training.encoded import DATA_AXES, see_behaviour
+from zsrl_jax.training.loop import Stream, stream_keys
+from zsrl_jax.training.run import Run
+from zsrl_jax.training.stage import Work
+from zsrl_jax.types import Encoder
+
+NEAREST_OF = 100  # task vectors are kept for each of `infer.nearest`: a prompt gets a hundredth
+
+
+def fit_tasks(run: Run, encoder: Encoder, data: PolicyData) -> tuple[Any, Any]:
+    """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
+    section = run.config.tasks
+    sampler = SAMPLERS[section.sampler]
+    kept = max(section.num_subtrajectories, NEAREST_OF * run.config.infer.nearest)
+
+    def one(key_pool, key_fit, data):
+        behaviour = see_behaviour(encoder, data)
+        fitted = sampler.fit(key_fit, behaviour, section)
+        return fitted, behaviour_tasks(key_pool, behaviour, section, centre_of(fitted), kept)
+
+    fit = run.over_seeds(one, (0, 0, DATA_AXES))
+    args = *(stream_keys(run.keys, stream) for stream in (Stream.TASK_POOL, Stream.TASK_FIT)), data
+    like = jax.eval_shape(over_seeds(one, (0, 0, DATA_AXES)), *args)
+    work = Work(run, "tasks", like, unit="fit")
+    with metrics.progress("tasks", 1, work.done, run.quiet, unit="fit") as bar:
+        if not work.done:
+            run.forget_after("tasks")
+            work.state, work.done = jax.block_until_ready(fit(*args)), 1
+            for place, quantity in nan_seeds(run.local(work.state)).items():
+                run.fail(place, "tasks", 1, quantity, 0)
+            if hasattr(work.state[0], "trace"):
+                run.log.write(0, _fit_quality(*run.local(work.state)))
+            work.save()
+            bar.update()
+    processes.check()
+    run.seconds["tasks"] = work.seconds()
+    return work.state
+
+
+def _fit_quality(tasks: Any, pool: Any) -> dict[str, Any]:
+    """Tell how likely the mixture finds the vectors it was fitted to, and others of the data."""
+    mixture = getattr(tasks, "other", tasks).mixture  # of mixed tasks, that of their part
+    unseen = over_seeds(lambda mixture, z: mixture.score(z), (0, 0))(mixture, pool)
+    return {
+        "tasks/log_likelihood": tasks.trace.log_likelihood[:, -1],
+        "tasks/unseen_log_likelihood": unseen,
+    }
