@@ -6,7 +6,7 @@ import pytest
 from helpers.foreign import d4rl_arrays, ogbench_arrays, write_hdf5, write_minari
 
 from zsrl_jax.data import load_dataset
-from zsrl_jax.data.formats import large
+from zsrl_jax.data.formats import npz
 from zsrl_jax.errors import DamageError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(next_observations|scaled|joined|float64)")
@@ -125,8 +125,8 @@ def test_no_flipped_bit_in_an_archive_changes_or_hides_a_value(tmp_path):
         damaged[place] ^= 1 << (place % 8)
         file.write_bytes(bytes(damaged))
         try:
-            large.refuse_pickles(file, large.members(file))
-            found = large.unpack(file, keys, tmp_path / "raw")
+            npz.refuse_pickles(file, npz.large_members(file))
+            found = npz.unpack(file, keys, tmp_path / "raw")
         except DamageError:
             noticed += 1
             continue

@@ -11,12 +11,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from zsrl_jax.runs import checkpoint
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Normalizer
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.errors import DataError, unknown
 from zsrl_jax.oracle import Oracle, OracleParams
+from zsrl_jax.runs import checkpoint
 from zsrl_jax.settings import fields
 from zsrl_jax.types import Spec
 

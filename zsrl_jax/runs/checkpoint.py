@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
-from zsrl_jax.files.atomic import discard, move_in, part_of, sync, take_back, write_text
 from zsrl_jax.errors import DataError, DiskError
+from zsrl_jax.files.atomic import discard, move_in, part_of, sync, take_back, write_text
 from zsrl_jax.runs.orbax_noise import one_voice
 
 MANIFEST = "manifest.json"

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from zsrl_jax.files.atomic import write_text
 from zsrl_jax.data import Dataset
+from zsrl_jax.files.atomic import write_text
 
 FILE = "run.json"
 PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control", "mujoco", "numpy")

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zsrl_jax.errors import DataError
 from zsrl_jax.files import atomic
 from zsrl_jax.runs import checkpoint
-from zsrl_jax.errors import DataError
 
 NAME = re.compile(r"step_(\d{8,})")
 KEPT = 2

@@ -1,20 +1,22 @@
 """Read npz archives that anyone may have made: whole or not at all, and never a pickle.
 
-A file is read once and each member inflated in one call outside the interpreter's lock, so threads
-read files side by side. Nothing is ever extracted: members are found by their key, so a name with
+Small archives (`read`) are read once and each member inflated in one call outside the interpreter's
+lock, so threads read files side by side. Those too large for memory (`unpack`) go member by member
+to files that are mapped. Nothing is ever extracted: members are found by their key, so a name with
 `..` or a symbolic link in an archive leads nowhere. The checksum of every member is compared.
 """
 
 import functools
 import io
 import math
+import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tokenize import TokenError
-from typing import NamedTuple
+from typing import BinaryIO
 
 import numpy as np
 
@@ -24,9 +26,9 @@ DEFLATE_RATIO = 1032  # no deflated byte holds more: a member that claims more i
 MANY = 0xFFFF  # members, from which on the end of an archive does not count them
 HEAD = 4096  # bytes in which the header of an array ends
 END = b"PK\5\6"  # of an archive: how many members, and where their list stands
-ENTRY = struct.Struct("<4s4xHH4xIIIHHH8xI")  # of that list, before the member's name
-LARGE = 0xFFFFFFFF  # in place of a number that stands elsewhere, in archives of the 64-bit kind
-UTF8 = 0x800  # flag of a name that is not in the archive's old code page
+UNREADABLE = (  # what zipfile raises: NotImplementedError for a compression it does not know
+    ValueError, EOFError, NotImplementedError, RuntimeError, struct.error,
+)  # fmt: skip
 Buffer = bytes | memoryview
 
 
@@ -54,55 +56,33 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
         raise DamageError(path, None, "a file that can be read", found) from error
 
 
-class Member(NamedTuple):
-    """Where an array stands in an archive, and what its bytes must be."""
-
-    offset: int
-    packed: int
-    size: int
-    checksum: int
-    method: int
-    encrypted: bool
-
-
-def directory(path: Path, data: bytes) -> dict[str, Member]:
-    """List the arrays of an archive in memory by key, from the list at its end.
-
-    As zipfile does, in a quarter of its time: packing reads thousands of small archives. One of the
-    64-bit kind, which no episode needs, is refused.
-    """
-    if not data.startswith(b"PK"):
-        raise DamageError(path, None, "an npz archive", looks_like(data[:64]))
-    end, found = data.rfind(END, max(0, len(data) - MANY - 22)), dict[str, Member]()
+def members(path: Path, file: BinaryIO) -> dict[str, zipfile.ZipInfo]:
+    """List the arrays of an open archive by key, from the list at its end."""
+    start = file.read(64)
+    if not start.startswith(b"PK"):
+        raise DamageError(path, None, "an npz archive", looks_like(start))
     try:
-        if end < 0:
-            raise ValueError("File is not a zip file")
-        count, size, at = struct.unpack_from("<HII", data, end + 10)
-        first = at
-        for _ in range(count):
-            mark, bits, method, crc, packed, full, *lengths, here = ENTRY.unpack_from(data, at)
-            name, extra, comment = lengths
-            if mark != b"PK\1\2" or at + ENTRY.size + name > end:
-                raise ValueError("Bad magic number for central directory")
-            raw = data[at + ENTRY.size : at + ENTRY.size + name]
-            key = raw.decode("utf-8" if bits & UTF8 else "cp437").removesuffix(".npy")
-            if LARGE in (packed, full, here):
-                raise DamageError(path, key, "a member below 4 GiB", "a zip64 entry")
-            if key in found:
-                raise DamageError(path, key, "each key once", "a second array of that name")
-            found[key] = Member(here, packed, full, crc, method, bool(bits & 1))
-            at += ENTRY.size + name + extra + comment
-    except (ValueError, struct.error) as error:
+        with zipfile.ZipFile(file) as archive:
+            found = archive.infolist()
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - MANY - 22))
+        tail = file.read()
+    except (zipfile.BadZipFile, OSError, *UNREADABLE) as error:
         raise DamageError(path, None, "a whole npz archive", f"one cut off ({error})") from error
-    if at - first != size:
-        raise DamageError(path, None, f"a list of {size} bytes", f"one of {at - first}")
-    return found
+    count = struct.unpack_from("<H", tail, tail.rfind(END) + 10)[0]
+    if count not in (len(found), MANY):  # zipfile passes over entries that a flipped bit hides
+        raise DamageError(path, None, f"{count} arrays", f"{len(found)}")
+    keys = [info.filename.removesuffix(".npy") for info in found]
+    if len(set(keys)) != len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DamageError(path, twice, "each key once", "a second array of that name")
+    return dict(zip(keys, found, strict=True))
 
 
 def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[str, np.ndarray]:
     """Read the arrays of these keys, those of `optional` where they are there."""
     data = read_bytes(path)
-    found = directory(path, data)
+    found = members(path, io.BytesIO(data))
     keys = list(keys)
     for key in keys:
         if key not in found:
@@ -114,26 +94,28 @@ def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[
     return {key: array(path, key, _inflate(path, key, data, found[key])) for key in wanted}
 
 
-def _inflate(path: Path, key: str, data: bytes, member: Member, most: int | None = None) -> Buffer:
+def _inflate(
+    path: Path, key: str, data: bytes, member: zipfile.ZipInfo, most: int | None = None
+) -> Buffer:
     """Return a member's bytes, checked, or its first `most` bytes."""
-    size, packed = member.size, member.packed
-    if member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or member.encrypted:
-        found = "an encrypted one" if member.encrypted else "another compression"
+    size, packed, encrypted = member.file_size, member.compress_size, member.flag_bits & 1
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or encrypted:
+        found = "an encrypted one" if encrypted else "another compression"
         raise DamageError(path, key, "a stored or deflated array", found)
     if size > DEFLATE_RATIO * packed + HEAD:
         raise DamageError(path, key, f"at most {DEFLATE_RATIO} bytes a byte", f"{size} of {packed}")
-    here = member.offset
+    here = member.header_offset
     name, extra = struct.unpack("<HH", data[here + 26 : here + 30].ljust(4, b"\0"))
     begin = here + 30 + name + extra
     raw: Buffer = memoryview(data)[begin : begin + packed]
-    if member.method == zipfile.ZIP_DEFLATED:
+    if member.compress_type == zipfile.ZIP_DEFLATED:
         try:
             raw = zlib.decompressobj(-15).decompress(raw, most or max(size, 1))
         except zlib.error as error:
             raise DamageError(path, key, "a whole array", f"damage ({error})") from error
-    if most is None and (len(raw) != size or zlib.crc32(raw) != member.checksum):
+    if most is None and (len(raw) != size or zlib.crc32(raw) != member.CRC):
         raise DamageError(
-            path, key, f"{size} bytes with checksum {member.checksum:08x}",
+            path, key, f"{size} bytes with checksum {member.CRC:08x}",
             f"{len(raw)} with {zlib.crc32(raw):08x}",
         )  # fmt: skip
     return raw
@@ -167,3 +149,48 @@ def array(path: Path, key: str, raw: Buffer) -> np.ndarray:
     if len(raw) - offset != size:
         raise DamageError(path, key, f"{size} bytes for shape {shape}", f"{len(raw) - offset}")
     return np.frombuffer(raw, dtype, offset=offset).reshape(shape, order="F" if fortran else "C")
+
+
+def large_members(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """List the arrays of an archive that is not read into memory, by key."""
+    read_bytes(path, 1)  # says what is wrong where it cannot be opened
+    with path.open("rb") as file:
+        return members(path, file)
+
+
+def read_small(path: Path, key: str, info: zipfile.ZipInfo) -> np.ndarray:
+    """Read one small array of a large archive."""
+    return array(path, key, _head(path, key, info))
+
+
+def refuse_pickles(path: Path, found: Mapping[str, zipfile.ZipInfo]) -> None:
+    """Read the header of every member of a large archive: one that needs a pickle is refused."""
+    for key, info in found.items():
+        header(path, key, _head(path, key, info))
+
+
+def _head(path: Path, key: str, info: zipfile.ZipInfo) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(info) as member:
+            return member.read(HEAD)
+    except (zipfile.BadZipFile, zlib.error, OSError, *UNREADABLE) as error:
+        raise DamageError(path, key, "a whole array", f"damage ({error})") from error
+
+
+def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarray]:
+    """Write members of a large archive to files of our own naming, and map them into memory."""
+    arrays, found = {}, large_members(path)
+    folder.mkdir(exist_ok=True)
+    for i, key in enumerate(key for key in keys if key in found):
+        target = folder / f"{i}.npy"
+        try:
+            with (
+                zipfile.ZipFile(path) as archive,
+                archive.open(found[key]) as member,
+                target.open("wb") as out,
+            ):
+                shutil.copyfileobj(member, out, 1 << 22)
+            arrays[key] = np.load(target, mmap_mode="r", allow_pickle=False).view(np.ndarray)
+        except (zipfile.BadZipFile, zlib.error, *UNREADABLE) as error:
+            raise DamageError(path, key, "a whole array", f"damage ({error})") from error
+    return arrays

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from zsrl_jax.data.episode import Episode, Key, Source, flags
-from zsrl_jax.data.formats import large, npz
+from zsrl_jax.data.formats import npz
 from zsrl_jax.errors import DamageError, DataError
 
 NEEDED, OPTIONAL = ("observations", "actions", "terminals"), ("rewards", "masks", "qpos", "qvel")
@@ -46,22 +46,22 @@ def open_source(path: Path, scratch: Path) -> Source:
     files = list_files(path)
     parts = []
     for i, file in enumerate(files):
-        found = large.members(file)
+        found = npz.large_members(file)
         for key in NEEDED:
             if key not in found:
                 names = ", ".join(sorted(found)) or "nothing"
                 raise DamageError(file, key, f"the keys {', '.join(NEEDED)}", f"only {names}")
-        large.refuse_pickles(file, found)
-        parts.append(large.unpack(file, (*NEEDED, *OPTIONAL), scratch / f"raw_{i}"))
+        npz.refuse_pickles(file, found)
+        parts.append(npz.unpack(file, (*NEEDED, *OPTIONAL), scratch / f"raw_{i}"))
     return from_arrays(path, files, parts)._replace(domain=_domain(files[0]))
 
 
 def _domain(file: Path) -> str | None:
     """Return the domain that a file converted by us names."""
-    info = large.members(file).get("domain")
+    info = npz.large_members(file).get("domain")
     if info is None or info.file_size > npz.HEAD:
         return None
-    found = large.read_small(file, "domain", info)
+    found = npz.read_small(file, "domain", info)
     return str(found) if found.dtype.kind == "U" else None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from zsrl_jax.data import store
 from zsrl_jax.data.episode import Source
-from zsrl_jax.data.formats import d4rl, exorl, hdf5, large, minari, npz, ogbench
+from zsrl_jax.data.formats import d4rl, exorl, hdf5, minari, npz, ogbench
 from zsrl_jax.errors import DamageError, DataError
 
 
@@ -49,7 +49,7 @@ def detect(path: Path) -> str:
 def _detect_file(path: Path) -> str:
     start = npz.read_bytes(path, 64)
     if start.startswith(b"PK"):
-        keys: Any = large.members(path)
+        keys: Any = npz.large_members(path)
     elif start.startswith(b"\x89HDF"):
         keys = hdf5.open_file(path)
     elif exorl.NAME.fullmatch(path.name):
