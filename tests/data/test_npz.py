@@ -90,9 +90,11 @@ def test_an_archive_with_comments_and_old_names_is_read(tmp_path):
 def test_an_archive_of_the_64_bit_kind_is_read(tmp_path):
     file, raw = tmp_path / "a.npz", io.BytesIO()
     np.lib.format.write_array(raw, np.arange(5))
-    with zipfile.ZipFile(file, "w") as archive:
-        with archive.open("a.npy", "w", force_zip64=True) as member:
-            member.write(raw.getvalue())
+    with (
+        zipfile.ZipFile(file, "w") as archive,
+        archive.open("a.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(raw.getvalue())
     np.testing.assert_array_equal(npz.read(file, ["a"])["a"], np.arange(5))
 
 

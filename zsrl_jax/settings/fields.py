@@ -11,6 +11,8 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.encoders import ENCODERS
 
+ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
+
 
 def explorer_fields() -> ConfigDict:
     """Return the fields of the exploring agent: the public URLB recipe (Laskin et al., 2021)."""
@@ -140,11 +142,9 @@ def with_defaults(stored: Mapping[str, Any]) -> ConfigDict:
     """
     config = ConfigDict(stored)
     for name, default in defaults_of(stored).items():
-        if not isinstance(default, ConfigDict):
-            config.setdefault(name, default)
-        elif name in config:
+        if name in config and isinstance(default, ConfigDict):
             _fill(config[name], default)
-        elif name == "devices":
+        elif name not in config and name not in ABSENT:
             config[name] = default
     return config.lock()
 
