@@ -1,6 +1,7 @@
 """Ask a trained agent for something new: by a reward, by a goal state, by a demonstration.
 
-Give it a run folder. Without one it makes a tiny run first, which takes half a minute on one core.
+Give it a run folder. Without one it makes a tiny run first, which takes about a minute on one core.
+Features of a tiny run can express few rewards, so it may warn that a prompt is weak.
 
     python examples/02_prompt.py runs/cheetah_fb_btd
 """
@@ -16,10 +17,10 @@ def tiny_run() -> zsrl_jax.Agent:
     return zsrl_jax.train(config, workdir="runs/example")
 
 
-def upright_and_still(physics):
-    """Reward standing high and not moving; physics is [states, qpos and qvel]."""
-    now = zsrl_jax.quantities("cheetah", physics)
-    return now.height - 0.1 * abs(now.speed)
+def stroll(physics):
+    """Reward a speed near 1 metre per second; physics is [state, qpos and qvel]."""
+    speed = zsrl_jax.quantities("cheetah", physics).speed
+    return 1 / (1 + (speed - 1) ** 2)
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
     seen = agent.params.prompt_obs  # states of the data, as the robot observes them
     prompts = {
         "a task by its name": agent.infer(reward="run"),
-        "a reward function": agent.infer(reward=upright_and_still),
+        "a reward function": agent.infer(reward=stroll),
         "a goal state": agent.infer(goal=seen[0]),
         "a demonstration": agent.infer(demonstration=seen[:50]),
     }
