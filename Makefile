@@ -1,12 +1,13 @@
-# setup, run, test, lint, bench: the words a person and CI use. Each sets up what it needs.
+# setup, run, test, lint, docs, bench: the words a person and CI use. Each sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS := $(VENV)/.docs
 CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
 
-.PHONY: setup run test test-faults test-report test-slurm lint format bench clean
+.PHONY: setup run test test-faults test-report test-slurm lint format docs bench clean
 
 setup: $(READY)
 
@@ -47,6 +48,15 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The documentation site, into site/. A broken link or a missing name is an error.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "docs: open site/index.html"
+
+$(DOCS): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $(DOCS)
 
 bench: $(READY)
 	$(BIN)/python -m experiments.bench $(NAME) $(ARGS)
