@@ -25,6 +25,7 @@ from zsrl_jax.seeds import over_seeds
 from zsrl_jax.settings.names import cell_name, is_own
 from zsrl_jax.types import Spec
 
+Reward = str | Callable[[Any], Any] | tuple[Any, Any] | list[Any]
 WEAK_R2 = 0.1  # below this a prompt is answered, with a warning
 
 
@@ -59,7 +60,7 @@ class Agent:
     params: AgentParams
     workdir: Path | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Bind the frozen functions once, so that each is compiled once."""
         section = self.config.encoder
         module, self.is_own = ENCODERS[section.name], is_own(self.config)
@@ -69,10 +70,11 @@ class Agent:
         choose = source.act if self.is_own else actor.apply
         self.radius = networks.sphere_radius(section.radius, section.dim)
 
-        def features(params, normalizer, obs):
-            return source.features(params, normalizer(obs))
+        def features(params: Any, normalizer: Normalizer, obs: Array) -> Array:
+            phi: Array = source.features(params, normalizer(obs))
+            return phi
 
-        def act(actor, normalizer, obs, z):
+        def act(actor: Any, normalizer: Normalizer, obs: Array, z: Array) -> Array:
             return jnp.clip(choose(actor, normalizer(obs), z), -1.0, 1.0)
 
         self._features = over_seeds(features, (0, None, None))
@@ -86,7 +88,7 @@ class Agent:
     @property
     def z_dim(self) -> int:
         """Return the width of z."""
-        return self.config.encoder.dim
+        return int(self.config.encoder.dim)
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class Agent:
 
     def infer(
         self,
-        reward: str | Callable | tuple | None = None,
+        reward: Reward | None = None,
         *,
         goal: Any = None,
         demonstration: Any = None,
@@ -117,7 +119,7 @@ class Agent:
 
     def prompt(
         self,
-        reward: str | Callable | tuple | None = None,
+        reward: Reward | None = None,
         *,
         goal: Any = None,
         demonstration: Any = None,
@@ -173,7 +175,7 @@ class Agent:
         obs, z = align(self, obs, z)
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
-    def _label(self, reward) -> tuple[Any, np.ndarray]:
+    def _label(self, reward: Reward) -> tuple[Any, np.ndarray]:
         """Return states and their rewards: given as a pair, or by labelling dataset states."""
         if isinstance(reward, tuple | list):
             if len(reward) != 2:
@@ -196,12 +198,12 @@ class Agent:
             )
         return self.params.prompt_obs, value
 
-    def _regress(self, states, reward) -> list[Regression]:
+    def _regress(self, states: Any, reward: np.ndarray) -> list[Regression]:
         solve = prompts.moment_vector if self.is_own else prompts.task_vector
         return [solve(p, reward, self.config.infer.ridge) for p in self.features(states)]
 
-    def _observations(self, obs: Any, name: str) -> Array:
-        obs = jnp.asarray(obs, jnp.float32)
+    def _observations(self, given: Any, name: str) -> Array:
+        obs: Array = jnp.asarray(given, jnp.float32)
         if obs.ndim != 2 or obs.shape[1] != self.spec.obs_dim:
             raise DataError(f"{name} have shape {obs.shape}: expected (n, {self.spec.obs_dim})")
         return obs

@@ -76,14 +76,14 @@ def _row(name: str, returns: np.ndarray, random: np.ndarray, r2: float | None) -
 
 
 def evaluate(
-    agent: Agent | Oracle | str | os.PathLike,
+    agent: Agent | Oracle | str | os.PathLike[str],
     tasks: Sequence[str] | Mapping[str, Any] | None = None,
     episodes: int = 10,
     seed: int = 0,
     progress: bool = True,
     *,
-    environment: Callable | None = None,
-    reward: Callable | None = None,
+    environment: Callable[..., Any] | None = None,
+    reward: Callable[[np.ndarray], Any] | None = None,
     timeout: float = 60.0,
 ) -> Scores:
     """Score an agent (or the run in a folder) on tasks it was never trained for.
@@ -170,7 +170,7 @@ class _Game(NamedTuple):
         noise = np.random.default_rng(self.seed)
         action_dim = self.agent.spec.action_dim
 
-        def act(obs):
+        def act(obs: np.ndarray) -> np.ndarray:
             own = obs[: -self.episodes].reshape(*self.shape, -1)
             played = self.agent.act(own, z).reshape(-1, action_dim)
             return np.concatenate([played, noise.uniform(-1, 1, (self.episodes, action_dim))])
@@ -205,7 +205,10 @@ def _simulate(game: _Game) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _play(
-    game: _Game, environment, reward, timeout: float
+    game: _Game,
+    environment: Callable[..., Any],
+    reward: Callable[[np.ndarray], Any] | None,
+    timeout: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Play all lanes in a foreign environment, with its own reward or the user's."""
     with External(environment, game.lanes, reward=reward, timeout=timeout) as env:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
 from zsrl_jax import networks, td3
@@ -54,7 +54,7 @@ def make_policy(config: ConfigDict, spec: Spec) -> Policy:
     """Bind a policy's config to TD3 on OracleData; the batch is as large as with tasks."""
     num = config.num_tasks * config.per_task
 
-    def sample(key, data: OracleData) -> td3.PolicyBatch:
+    def sample(key: Key[Array, ""], data: OracleData) -> td3.PolicyBatch:
         batch = draw_transitions(key, data.store, num)
         reward = data.reward[data.task, batch.episode, batch.step]
         return td3.PolicyBatch(batch, jnp.zeros((num, 0)), reward)
@@ -79,7 +79,7 @@ class Oracle:
     params: OracleParams
     workdir: Path | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Bind the policy once, so that it is compiled once."""
         actor = networks.actor(self.spec.obs_dim, 0, self.spec.action_dim, self.config.policy.width)
         self._act = over_seeds(_choose(actor), (0, None, 0, 0))
@@ -126,10 +126,10 @@ class Oracle:
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
 
-def _choose(net: networks.Net) -> Callable:
+def _choose(net: networks.Net) -> Callable[..., Array]:
     """Make act(actors[task], normalizer, obs, z): every task's action, then the one z asks for."""
 
-    def act(actor, normalizer, obs, z):
+    def act(actor: Any, normalizer: Normalizer, obs: Array, z: Array) -> Array:
         scaled, nothing = normalizer(obs), jnp.zeros((*obs.shape[:-1], 0))
         action = jax.vmap(net.apply, (0, None, None))(actor, scaled, nothing)
         place = jnp.argmax(z, axis=-1)[None, ..., None]

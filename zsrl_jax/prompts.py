@@ -52,18 +52,18 @@ def solve(
     keep = value > value[-1] * 1e-13 if value[-1] > 0 else np.zeros(len(value), bool)
     unit = value.mean()
 
-    def weights(strength):
+    def weights(strength: float) -> np.ndarray:
         shrunk = np.where(keep, value + strength * unit, 1.0)
         return np.where(keep, moment / shrunk, 0.0)
 
     if ridge == "auto":
         energy = np.mean(reward**2)
 
-        def score(strength):  # generalised cross-validation
+        def score(strength: float) -> float:  # generalised cross-validation
             weight = weights(strength)
             residual = max(energy - 2 * weight @ moment + weight @ (value * weight), 0.0)
             freedom = np.where(keep, value / (value + strength * unit + 1e-300), 0.0).sum()
-            return residual / max(1 - freedom / num, 1e-6) ** 2
+            return float(residual / max(1 - freedom / num, 1e-6) ** 2)
 
         strength = float(min(GRID, key=score))
     else:
@@ -107,13 +107,14 @@ def goal_vector(
     """Return E[phi phi^T]^-1 phi(g), estimated on the given features: FB's B(g) on phi = C^-1 B."""
     phi = np.asarray(phi, np.float64)
     moment = phi.T @ phi / len(phi)
-    return np.linalg.pinv(moment, rcond=1e-8, hermitian=True) @ np.asarray(goal, np.float64)
+    inverse: np.ndarray = np.linalg.pinv(moment, rcond=1e-8, hermitian=True)
+    return np.asarray(inverse @ np.asarray(goal, np.float64))
 
 
 def demonstration_vector(phi: Float[np.ndarray, "n d"], discount: float) -> Float[np.ndarray, " d"]:
-    """Return the discounted feature occupancy of a demonstration, a step."""
+    """Return the discounted feature occupancy of a demonstration, per step."""
     weight = discount ** np.arange(len(phi))
-    return weight @ np.asarray(phi, np.float64) / weight.sum()
+    return np.asarray(weight @ np.asarray(phi, np.float64) / weight.sum())
 
 
 def nearest_mean(
@@ -121,7 +122,7 @@ def nearest_mean(
 ) -> Float[np.ndarray, " d"]:
     """Return the mean of the `nearest` task vectors around z, by their cosine to it."""
     order = np.argsort(-(tasks @ z), kind="stable")
-    return tasks[order[:nearest]].mean(axis=0, dtype=np.float64)
+    return np.asarray(tasks[order[:nearest]].mean(axis=0, dtype=np.float64))
 
 
 def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:
@@ -129,4 +130,4 @@ def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " 
     norm = np.linalg.norm(z)
     if not norm > 0:
         raise DataError("the prompt gives a zero task vector: its reward is 0 on every state")
-    return (z * (radius / norm)).astype(np.float32)
+    return np.asarray(z * (radius / norm), np.float32)

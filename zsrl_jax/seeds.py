@@ -15,7 +15,9 @@ from jaxtyping import Array, Key
 from zsrl_jax.devices import precision
 
 
-def map_seeds(function: Callable, in_axes: tuple, how: str = "auto") -> Callable:
+def map_seeds(
+    function: Callable[..., Any], in_axes: tuple[Any, ...], how: str = "auto"
+) -> Callable[..., Any]:
     """Make a function of one seed one of many: axis 0 where `in_axes` says 0, shared where None.
 
     `vmap` batches the seeds, which is what an accelerator wants. `map` runs them one after the
@@ -27,29 +29,29 @@ def map_seeds(function: Callable, in_axes: tuple, how: str = "auto") -> Callable
 
 
 def over_seeds(
-    function: Callable,
-    in_axes: tuple,
+    function: Callable[..., Any],
+    in_axes: tuple[Any, ...],
     donate: tuple[int, ...] = (),
     how: str = "auto",
     products: str = precision.EXACT,
-) -> Callable:
+) -> Callable[..., Any]:
     """Compile a function of one seed for many; `products` says how exactly networks multiply."""
     many = map_seeds(precision.bind(function, products), in_axes, how)
     return jax.jit(many, donate_argnums=donate)
 
 
-def _one_by_one(function: Callable, in_axes: tuple) -> Callable:
-    def is_shared(axis):
+def _one_by_one(function: Callable[..., Any], in_axes: tuple[Any, ...]) -> Callable[..., Any]:
+    def is_shared(axis: Any) -> bool:
         return axis is None
 
-    def call(*args):
-        def pick(axis, tree):
+    def call(*args: Any) -> Any:
+        def pick(axis: Any, tree: Any) -> Any:
             return None if is_shared(axis) else tree
 
-        def merge(axis, tree, own):
+        def merge(axis: Any, tree: Any, own: Any) -> Any:
             return tree if is_shared(axis) else own
 
-        def body(own):
+        def body(own: Any) -> Any:
             return function(*jax.tree.map(merge, in_axes, args, own, is_leaf=is_shared))
 
         return jax.lax.map(body, jax.tree.map(pick, in_axes, args, is_leaf=is_shared))
@@ -70,7 +72,7 @@ def take_seed(tree: Any, index: int) -> Any:
 def pick_seed(tree: Any, axes: Any, index: int) -> Any:
     """Return one seed's part of a tree, shared parts as they are: `axes` as in `over_seeds`."""
 
-    def pick(axis, part):
+    def pick(axis: Any, part: Any) -> Any:
         return part if axis is None else take_seed(part, index)
 
     return jax.tree.map(pick, axes, tree, is_leaf=lambda axis: axis is None)

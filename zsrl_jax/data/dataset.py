@@ -75,7 +75,7 @@ class Dataset:
         return cls.from_episodes(episodes, domain=domain)
 
     @classmethod
-    def from_episodes(cls, episodes: Sequence[Episode], **facts) -> "Dataset":
+    def from_episodes(cls, episodes: Sequence[Episode], **facts: Any) -> "Dataset":
         """Pad checked episodes to the longest and put them into arrays."""
         length = np.asarray([len(episode.action) for episode in episodes], np.int32)
         fields: dict[str, Any] = {}

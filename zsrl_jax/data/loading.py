@@ -35,14 +35,14 @@ class Subset(NamedTuple):
 
 
 def load_dataset(
-    path: str | os.PathLike | Mapping[str, Any],
+    path: str | os.PathLike[str] | Mapping[str, Any],
     format: str = "auto",
     max_episodes: int | None = None,
     *,
     every_nth: int = 1,
     subset_seed: int | None = None,
     on_bad: str = "error",
-    store: str | os.PathLike | None = None,
+    store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Dataset:
     """Load a dataset; `auto` tells the format by content. The first load packs it into a store.
@@ -66,7 +66,7 @@ def load_dataset(
     return dataset
 
 
-def _load(path: Path, format: str, pick: stores.Pick, on_bad: str, how: tuple) -> Dataset:
+def _load(path: Path, format: str, pick: stores.Pick, on_bad: str, how: tuple[Any, Any]) -> Dataset:
     """Open the store of a source, packed now where there is no fresh one."""
     format = detect(path) if format == "auto" else format
     if format == "store":

@@ -66,10 +66,12 @@ def _jitted(function: Callable[[Any], Any], physics: np.ndarray) -> np.ndarray:
             return np.asarray(program(states))
         padded = np.zeros((size, states.shape[1]), states.dtype)
         padded[: len(states)] = states
-        return np.asarray(program(padded))[: len(states)]
+        whole: np.ndarray = np.asarray(program(padded))
+        return whole[: len(states)]
 
     with jax.enable_x64(physics.dtype == np.float64):
-        return _pieces(run, physics)
+        found: np.ndarray = _pieces(run, physics)
+        return found
 
 
 def _pieces(function: Callable[[Any], Any], physics: np.ndarray) -> Any:

@@ -90,7 +90,7 @@ def render(
 def frame_rate(domain: str | Domain) -> float:
     """Return a domain's control steps per second."""
     found = find_domain(domain)
-    return 1 / (found.substeps * found.model().opt.timestep)
+    return float(1 / (found.substeps * found.model().opt.timestep))
 
 
 def _backend() -> str:

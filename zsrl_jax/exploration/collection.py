@@ -6,6 +6,7 @@ is collected by one process at a time, and a whole collection any number may rea
 
 import os
 from pathlib import Path
+from typing import Any
 
 from ml_collections import ConfigDict
 from tqdm import tqdm
@@ -25,7 +26,7 @@ def collect(
     domain: str,
     episodes: int,
     seed: int = 0,
-    out: str | os.PathLike | None = None,
+    out: str | os.PathLike[str] | None = None,
     config: ConfigDict | None = None,
     progress: bool = True,
 ) -> Dataset:
@@ -62,7 +63,7 @@ def collect(
     return load_dataset(folder, "exorl", episodes, progress=progress)
 
 
-def recipe_of(domain: str, config: ConfigDict) -> dict:
+def recipe_of(domain: str, config: ConfigDict) -> dict[str, Any]:
     """Return the fields of a recipe that decide a domain's data."""
     upright = DOMAINS[domain].standing is not None
     return {name: value for name, value in config.items() if upright or name != "standing"}
@@ -73,7 +74,7 @@ def default_folder(domain: str, episodes: int, seed: int) -> Path:
     return Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
 
 
-def _check_folder(folder: Path, facts: dict) -> None:
+def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
     """Make sure that the folder is new or holds this collection."""
     buffer = folder / "buffer"
     buffer.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,9 @@ def _check_folder(folder: Path, facts: dict) -> None:
         )
 
 
-def _run(folder: Path, facts: dict, episodes: int, config, progress: bool) -> None:
+def _run(
+    folder: Path, facts: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
+) -> None:
     """Collect round after round, from the last whole one on disk."""
     run = Collection(folder, facts, episodes, config)
     if run.done and progress:

@@ -10,6 +10,8 @@ of the starts. Restarts run one after the other on a CPU, where each may leave o
 matter, and side by side on an accelerator.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -62,7 +64,7 @@ def begin(
     means, responsibilities = given
     if responsibilities is not None:
 
-        def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
+        def respond(x: Float[Array, "n d"], index: Int[Array, " n"]) -> tuple[Array, Array]:
             share = lax.dynamic_slice_in_dim(responsibilities, index[0], index.shape[0]).T
             return jnp.where(active[:, None], share, 0.0), jnp.zeros(x.shape[0], x.dtype)
 
@@ -89,12 +91,21 @@ def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
 
 
 @jax.jit(static_argnames="options")
-def fit_arrays(key, x, weight, active, tolerance, regularization, given, options: Options):
+def fit_arrays(
+    key: Key[Array, ""],
+    x: Float[Array, "n d"],
+    weight: Float[Array, " n"],
+    active: Bool[Array, " k"],
+    tolerance: Any,
+    regularization: Any,
+    given: tuple[Array | None, Array | None],
+    options: Options,
+) -> tuple[Mixture, Trace]:
     """Fit mixtures from several starts and return the likeliest, with its trace."""
     data, variance = normalize(x, weight, options.chunk)
     problem = Problem(data, regularization * variance, active, tolerance)
 
-    def once(key):
+    def once(key: Key[Array, ""]) -> tuple[Mixture, Trace]:
         return run(key, problem, given, options)
 
     if options.num_restarts == 1:
@@ -163,4 +174,6 @@ def fit(
     active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights
     given = (means, responsibilities)
-    return fit_arrays(key, x, weights, active, tolerance, regularization, given, options)
+    args = key, x, weights, active, tolerance, regularization, given
+    fitted: tuple[Mixture, Trace] = fit_arrays(*args, options)
+    return fitted

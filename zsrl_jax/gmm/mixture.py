@@ -49,7 +49,8 @@ class Mixture(NamedTuple):
     def log_prob(self, x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
         """Compute the log density of points."""
         points = jnp.asarray(x, self.means.dtype).reshape(-1, self.means.shape[-1])
-        return log_prob(self, points).reshape(x.shape[:-1])
+        found: Array = log_prob(self, points)
+        return found.reshape(x.shape[:-1])
 
     def joint(self) -> Scorer:
         """Return the function that gives log w_k + log N(x | mu_k, Sigma_k)."""
@@ -58,13 +59,14 @@ class Mixture(NamedTuple):
 
     def sample(self, key: Key[Array, ""], n: int) -> Float[Array, "{n} d"]:
         """Draw points."""
-        return sample(self, key, n)
+        drawn: Array = sample(self, key, n)
+        return drawn
 
     def num_parameters(self) -> Int[Array, ""]:
         """Count free parameters, of components with any weight."""
         dim = self.means.shape[-1]
         each, shared = self.covariance.parameter_count(dim)
-        return jnp.sum(self.log_weights > -jnp.inf) * (each + dim + 1) - 1 + shared
+        return jnp.asarray(jnp.sum(self.log_weights > -jnp.inf) * (each + dim + 1) - 1 + shared)
 
     def score(
         self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None
@@ -112,7 +114,7 @@ def sample(mixture: Mixture, key: Key[Array, ""], n: int) -> Float[Array, "n d"]
     """Draw points: first their components, then noise of those shapes."""
     key_component, key_draw = jax.random.split(key)
     component = jax.random.categorical(key_component, mixture.log_weights, shape=(n,))
-    draw = mixture.covariance.draw(key_draw, component, mixture.means.shape[-1])
+    draw: Array = mixture.covariance.draw(key_draw, component, mixture.means.shape[-1])
     return mixture.means[component] + draw
 
 
