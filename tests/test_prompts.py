@@ -6,6 +6,7 @@ import pytest
 from zsrl_jax import prompts
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError
+from zsrl_jax.training.encoded import r2_by_task
 
 
 def test_bare_least_squares_by_hand():
@@ -108,7 +109,7 @@ def test_r2_by_task_is_of_each_task_s_reward():
     rewards = {task: relabel("cheetah", task, physics) for task in DOMAINS["cheetah"].tasks}
     knows = np.stack([rewards["walk"], np.ones(400)], axis=1)  # the first seed's features
     blind = draw.normal(size=(400, 2))
-    r2 = prompts.r2_by_task(np.stack([knows, blind]), "cheetah", physics, 0.0)
+    r2 = r2_by_task(np.stack([knows, blind]), "cheetah", physics, 0.0)
     assert list(r2) == list(rewards)
     assert r2["walk"][0] > 0.999 and r2["walk"][1] < 0.1
     assert r2["walk_backward"][0] == prompts.task_vector(knows, rewards["walk_backward"], 0.0).r2

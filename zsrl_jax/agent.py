@@ -39,6 +39,7 @@ class AgentParams(NamedTuple):
     prompt_obs: Float[Array, "n obs"]  # states of the dataset that rewards are labelled on
     prompt_physics: Float[np.ndarray, "n physics"] | None
     centre: Float[Array, "seed d"] | None = None  # of occupancies, where the tasks were centred
+    task_size: Float[Array, "seed n"] | None = None  # of the occupancies that `tasks` are made of
 
 
 class Prompt(NamedTuple):
@@ -134,31 +135,16 @@ class Agent:
         if reward is not None:
             solved = self._regress(*self._label(reward))
         elif goal is not None:
-            phi = self.features(self.params.prompt_obs)
-            if np.ndim(goal) != 1:
-                raise DataError(f"goal has shape {np.shape(goal)}: expected one state, [O]")
-            aim = self.features(np.asarray(goal)[None])[:, 0]
-            goal_of = (lambda _, g: g) if self.is_own else prompts.goal_vector
-            solved = [_unscored(goal_of(p, g)) for p, g in zip(phi, aim, strict=True)]
+            solved = self._aim(goal)
         else:
-            discount = self.config.tasks.discount
-            shown = self.features(np.atleast_2d(demonstration))
-            centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
-            solved = [
-                _unscored(prompts.demonstration_vector(p, discount) - np.asarray(c, np.float64))
-                for p, c in zip(shown, centre, strict=True)
-            ]
+            solved = self._follow(demonstration)
         z = np.stack([prompts.on_sphere(s.z, self.radius) for s in solved])
         cosine = np.full(len(z), np.nan)
         if self.params.tasks is not None:
             tasks = np.asarray(self.params.tasks)
-            nearest = self.config.infer.nearest
             cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
-            if nearest and demonstration is None:
-                means = [
-                    prompts.nearest_mean(*pair, nearest) for pair in zip(z, tasks, strict=True)
-                ]
-                z = np.stack([prompts.on_sphere(mean, self.radius) for mean in means])
+            if demonstration is None:
+                z = np.stack([self._answer(i, own) for i, own in enumerate(z)])
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
         if reward is not None and not (r2 >= WEAK_R2).all():
             told = f"R^2 {r2.min():.2f} on held-out states" if (r2 < WEAK_R2).any() else "no R^2"
@@ -174,6 +160,42 @@ class Agent:
         """Return actions [seed, ..., A]: obs is one state [O] for all seeds, or [seed, ..., O]."""
         obs, z = align(self, obs, z)
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
+
+    @property
+    def has_intercept(self) -> bool:
+        """Tell whether a constant in a reward changes no answer: where training centred rewards."""
+        config = self.config
+        return bool(config.infer.intercept and config.policy.center_reward and not self.is_own)
+
+    def _answer(self, seed: int, z: np.ndarray) -> np.ndarray:
+        """Return what the policy is asked for: z, or behaviours of the data that fit it."""
+        section, tasks = self.config.infer, np.asarray(self.params.tasks)[seed]
+        if section.behaviours:
+            sizes = self.params.task_size
+            size = np.ones(len(tasks)) if sizes is None else np.asarray(sizes)[seed]
+            z = prompts.best_behaviours(z, tasks, size, section.behaviours)
+        elif section.nearest:
+            z = prompts.nearest_mean(z, tasks, section.nearest)
+        return prompts.on_sphere(z, self.radius)
+
+    def _aim(self, goal: Any) -> list[Regression]:
+        if np.ndim(goal) != 1:
+            raise DataError(f"goal has shape {np.shape(goal)}: expected one state, [O]")
+        aim = self.features(np.asarray(goal)[None])[:, 0]
+        if self.is_own:
+            return [_unscored(g) for g in aim]
+        phi = self.features(self.params.prompt_obs)
+        pairs = zip(phi, aim, strict=True)
+        return [_unscored(prompts.goal_vector(*pair, self.has_intercept)) for pair in pairs]
+
+    def _follow(self, demonstration: Any) -> list[Regression]:
+        discount = self.config.tasks.discount
+        shown = self.features(np.atleast_2d(demonstration))
+        centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
+        return [
+            _unscored(prompts.demonstration_vector(p, discount) - np.asarray(c, np.float64))
+            for p, c in zip(shown, centre, strict=True)
+        ]
 
     def _label(self, reward: Reward) -> tuple[Any, np.ndarray]:
         """Return states and their rewards: given as a pair, or by labelling dataset states."""
@@ -199,8 +221,10 @@ class Agent:
         return self.params.prompt_obs, value
 
     def _regress(self, states: Any, reward: np.ndarray) -> list[Regression]:
-        solve = prompts.moment_vector if self.is_own else prompts.task_vector
-        return [solve(p, reward, self.config.infer.ridge) for p in self.features(states)]
+        ridge, phi = self.config.infer.ridge, self.features(states)
+        if self.is_own:
+            return [prompts.moment_vector(p, reward, ridge) for p in phi]
+        return [prompts.task_vector(p, reward, ridge, self.has_intercept) for p in phi]
 
     def _observations(self, given: Any, name: str) -> Array:
         obs: Array = jnp.asarray(given, jnp.float32)

@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import networks, td3
 from zsrl_jax.agent import Prompt, align
 from zsrl_jax.data import Dataset, Normalizer
-from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.data.sampling import draw_ahead
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError, TaskError, unknown
 from zsrl_jax.seeds import over_seeds
@@ -55,9 +55,10 @@ def make_policy(config: ConfigDict, spec: Spec) -> Policy:
     num = config.num_tasks * config.per_task
 
     def sample(key: Key[Array, ""], data: OracleData) -> td3.PolicyBatch:
-        batch = draw_transitions(key, data.store, num)
-        reward = data.reward[data.task, batch.episode, batch.step]
-        return td3.PolicyBatch(batch, jnp.zeros((num, 0)), reward)
+        drawn = draw_ahead(key, data.store, num, config.horizon, config.discount)
+        reward = data.reward[data.task, drawn.start.episode[:, None], drawn.row - 1]
+        reward = jnp.sum(drawn.weight * reward, axis=1)
+        return td3.PolicyBatch(drawn.start, jnp.zeros((num, 0)), reward)
 
     return td3.make(config, spec, 0, sample)
 

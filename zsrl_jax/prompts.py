@@ -29,6 +29,7 @@ from jaxtyping import Float
 
 from zsrl_jax.errors import DataError
 
+GOAL_RIDGE = 1e-2  # relative to the mean eigenvalue: phi all but contains a constant
 GRID = np.concatenate([[0.0], np.logspace(-8, 2, 31)])
 
 
@@ -72,9 +73,16 @@ def solve(
 
 
 def task_vector(
-    phi: Float[np.ndarray, "n d"], reward: Float[np.ndarray, " n"], ridge: float | str = "auto"
+    phi: Float[np.ndarray, "n d"],
+    reward: Float[np.ndarray, " n"],
+    ridge: float | str = "auto",
+    intercept: bool = False,
 ) -> Regression:
-    """Regress rewards on features; R^2 is measured on every fifth state, left out once."""
+    """Regress rewards on features; R^2 is measured on every fifth state, left out once.
+
+    With an intercept both sides are centred first: a constant in the reward changes nothing.
+    """
+    phi = np.asarray(phi, np.float64)
     reward = np.asarray(reward, np.float64)
     if reward.shape != (len(phi),):
         raise DataError(
@@ -82,14 +90,26 @@ def task_vector(
         )
     if not np.isfinite(reward).all():
         raise DataError(f"reward is not finite in {int((~np.isfinite(reward)).sum())} states")
-    z, strength = solve(phi, reward, ridge)
+    z, strength, _ = _fit(phi, reward, ridge, intercept)
     if len(phi) < 10:
         return Regression(z, float("nan"), strength)
     left_out = np.arange(len(phi)) % 5 == 0
-    trial, _ = solve(phi[~left_out], reward[~left_out], strength)
-    spread = np.sum((reward[left_out] - reward[left_out].mean()) ** 2)
-    miss = np.sum((reward[left_out] - np.asarray(phi)[left_out] @ trial) ** 2)
-    return Regression(z, float(1 - miss / spread) if spread > 0 else float("nan"), strength)
+    trial, _, constant = _fit(phi[~left_out], reward[~left_out], strength, intercept)
+    unseen, told = reward[left_out], phi[left_out] @ trial + constant
+    variation = np.sum((unseen - unseen.mean()) ** 2)
+    miss = np.sum((unseen - told) ** 2)
+    return Regression(z, float(1 - miss / variation) if variation > 0 else float("nan"), strength)
+
+
+def _fit(
+    phi: np.ndarray, reward: np.ndarray, ridge: float | str, intercept: bool
+) -> tuple[np.ndarray, float, float]:
+    """Return weights, strength and constant of the regression."""
+    if not intercept:
+        return *solve(phi, reward, ridge), 0.0
+    mean, level = phi.mean(axis=0), reward.mean()
+    z, strength = solve(phi - mean, reward - level, ridge)
+    return z, strength, float(level - mean @ z)
 
 
 def moment_vector(
@@ -102,10 +122,20 @@ def moment_vector(
 
 
 def goal_vector(
-    phi: Float[np.ndarray, "n d"], goal: Float[np.ndarray, " d"]
+    phi: Float[np.ndarray, "n d"], goal: Float[np.ndarray, " d"], intercept: bool = False
 ) -> Float[np.ndarray, " d"]:
-    """Return E[phi phi^T]^-1 phi(g), estimated on the given features: FB's B(g) on phi = C^-1 B."""
+    """Return E[phi phi^T]^-1 phi(g), estimated on the given features: FB's B(g) on phi = C^-1 B.
+
+    With an intercept: (Cov + GOAL_RIDGE mean eigenvalue)^-1 (phi(g) - mean), the regression of a
+    reward that is paid near the goal alone.
+    """
     phi = np.asarray(phi, np.float64)
+    if intercept:
+        mean = phi.mean(axis=0)
+        covariance = (phi - mean).T @ (phi - mean) / len(phi)
+        ridge = GOAL_RIDGE * np.trace(covariance) / len(covariance)
+        shrunk = covariance + ridge * np.eye(len(covariance))
+        return np.asarray(np.linalg.solve(shrunk, np.asarray(goal, np.float64) - mean))
     moment = phi.T @ phi / len(phi)
     inverse: np.ndarray = np.linalg.pinv(moment, rcond=1e-8, hermitian=True)
     return np.asarray(inverse @ np.asarray(goal, np.float64))
@@ -123,6 +153,21 @@ def nearest_mean(
     """Return the mean of the `nearest` task vectors around z, by their cosine to it."""
     order = np.argsort(-(tasks @ z), kind="stable")
     return np.asarray(tasks[order[:nearest]].mean(axis=0, dtype=np.float64))
+
+
+def best_behaviours(
+    z: Float[np.ndarray, " d"],
+    tasks: Float[np.ndarray, "n d"],
+    size: Float[np.ndarray, " n"],
+    number: int,
+) -> Float[np.ndarray, " d"]:
+    """Return the mean task vector of the `number` behaviours of the data that earn most under z.
+
+    A behaviour of task vector z_tau has the occupancy z_tau size_tau (to a common factor), so it
+    earns z . z_tau size_tau per step.
+    """
+    order = np.argsort(-(tasks @ z) * size, kind="stable")
+    return np.asarray(tasks[order[:number]].mean(axis=0, dtype=np.float64))
 
 
 def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:

@@ -16,6 +16,11 @@ paper's letter). The others steady small data and are off at paper scale:
     the policy is free early and settles near the data later.
 `successor` > 0 adds `successor` sum_k mean |psi_k - (phi(s') - m + gamma psibar_j(s', a', z))|^2,
     j the critic of least value: d numbers to learn from instead of one. Its target times z is y.
+`horizon` n > 1 sums n steps of the data before it bootstraps:
+    y = sum_{i<n} gamma^i R_z(s_{t+1+i}) + gamma^n Q(s_{t+n}, a', z). Values come back n times as
+    fast; the steps between are those of the data, not of the policy.
+`pessimism` p takes (1+p)/2 of the smaller critic and (1-p)/2 of the larger: 1 is TD3's minimum, 0
+    the mean of both.
 `head_norm` puts LayerNorm into the critic's heads, `anneal` takes the learning rate to 0, and
 `actor_average` acts with a running average of the actor.
 """
@@ -29,18 +34,35 @@ from jaxtyping import Array, Float, Key
 from ml_collections import ConfigDict
 
 from zsrl_jax import learner, networks
-from zsrl_jax.data.sampling import draw_places, gather
+from zsrl_jax.data.sampling import draw_ahead
 from zsrl_jax.networks import repeat_rows
-from zsrl_jax.types import LearnerState, Metrics, Policy, Sampler, Spec, Store, Transition
+from zsrl_jax.types import (
+    Ahead,
+    LearnerState,
+    Metrics,
+    Policy,
+    Sampler,
+    Spec,
+    Store,
+    Transition,
+)
+
+
+def cautious(q: Float[Array, "2 batch"], pessimism: float = 1.0) -> Float[Array, " batch"]:
+    """Return the smaller of both critics (1), their mean (0), or a value between these."""
+    if pessimism == 1:
+        return jnp.min(q, axis=0)
+    return (1 + pessimism) / 2 * jnp.min(q, axis=0) + (1 - pessimism) / 2 * jnp.max(q, axis=0)
 
 
 def td_target(
     reward: Float[Array, " batch"],
     discount: Float[Array, " batch"],
     next_q: Float[Array, "2 batch"],
+    pessimism: float = 1.0,
 ) -> Float[Array, " batch"]:
     """Return y = r + discount * min_k Q_k(s', a')."""
-    return jax.lax.stop_gradient(reward + discount * jnp.min(next_q, axis=0))
+    return jax.lax.stop_gradient(reward + discount * cautious(next_q, pessimism))
 
 
 def critic_loss(q: Float[Array, "2 batch"], target: Float[Array, " batch"]) -> Float[Array, ""]:
@@ -53,10 +75,14 @@ def successor_target(
     discount: Float[Array, " batch"],
     next_psi: Float[Array, "2 batch d"],
     next_q: Float[Array, "2 batch"],
+    pessimism: float = 1.0,
 ) -> Float[Array, "batch d"]:
     """Return phi + discount * psi_j(s', a'), j the critic of least value."""
     least = jnp.argmin(next_q, axis=0)[None, :, None]
     psi = jnp.take_along_axis(next_psi, least, axis=0)[0]
+    if pessimism != 1:
+        other = jnp.take_along_axis(next_psi, 1 - least, axis=0)[0]
+        psi = (1 + pessimism) / 2 * psi + (1 - pessimism) / 2 * other
     return jax.lax.stop_gradient(phi + discount[:, None] * psi)
 
 
@@ -68,10 +94,13 @@ def successor_loss(
 
 
 def actor_loss(
-    q: Float[Array, "2 batch"], distance: Float[Array, ""], behaviour: float
+    q: Float[Array, "2 batch"],
+    distance: Float[Array, ""],
+    behaviour: float,
+    pessimism: float = 1.0,
 ) -> Float[Array, ""]:
     """Return -min_k Q_k, with a pull of the distance to the data's action where `behaviour` > 0."""
-    value = jnp.mean(jnp.min(q, axis=0))
+    value = jnp.mean(cautious(q, pessimism))
     if not behaviour:
         return -value
     scale = jax.lax.stop_gradient(jnp.mean(jnp.abs(q)))
@@ -127,8 +156,22 @@ class Nets(NamedTuple):
         return q_value(self.critic.apply(params, obs, action, z), z, self.head)
 
 
+def make_nets(config: ConfigDict, spec: Spec, dim: int) -> Nets:
+    """Build the actor and the critics; `dim` is the width of z."""
+    out = {"successor": dim, "scalar": 1}[config.head]
+    return Nets(
+        networks.actor(spec.obs_dim, dim, spec.action_dim, config.width),
+        networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm),
+        config.head,
+    )
+
+
 def make_critic_step(
-    nets: Nets, config: ConfigDict, stage: str = "policy", successor: float = 0.0
+    nets: Nets,
+    config: ConfigDict,
+    stage: str = "policy",
+    successor: float = 0.0,
+    pessimism: float = 1.0,
 ) -> Callable:
     """Make the critics' loss on a PolicyBatch, for learner.Step; metrics are named by the stage."""
 
@@ -140,9 +183,9 @@ def make_critic_step(
         psi = nets.critic.apply(part, obs, action, z)
         next_q, q = (q_value(x, z, nets.head) for x in (next_psi, psi))
         discount = config.discount * discount
-        error = value = critic_loss(q, td_target(reward, discount, next_q))
+        error = value = critic_loss(q, td_target(reward, discount, next_q, pessimism))
         if successor:
-            target = successor_target(phi, discount, next_psi, next_q)
+            target = successor_target(phi, discount, next_psi, next_q, pessimism)
             value += successor * successor_loss(psi, target)
         return value, {
             f"{stage}/critic_loss": error,
@@ -155,7 +198,9 @@ def make_critic_step(
     return loss
 
 
-def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Callable:
+def make_actor_step(
+    nets: Nets, behaviour: float, stage: str = "policy", pessimism: float = 1.0
+) -> Callable:
     """Make the actor's loss on a PolicyBatch, for learner.Step."""
 
     def loss(part, params, target_params, batch, key) -> tuple[Array, Metrics]:
@@ -163,7 +208,7 @@ def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Call
         action = nets.actor.apply(part, obs, batch.z)
         q = nets.value(params["critic"], obs, action, batch.z)
         distance = jnp.mean((action - data_action) ** 2)
-        value = actor_loss(q, distance, behaviour)
+        value = actor_loss(q, distance, behaviour, pessimism)
         return value, {
             f"{stage}/actor_loss": value,
             f"{stage}/saturated": jnp.mean(jnp.abs(action) > 0.99),
@@ -175,25 +220,28 @@ def make_actor_step(nets: Nets, behaviour: float, stage: str = "policy") -> Call
 
 def make_draw(config: ConfigDict) -> Callable:
     """Make draw(key, store) -> the transitions of a batch."""
+    num = config.num_tasks * config.per_task
 
-    def draw(key, store: Store) -> Transition:
-        return gather(store, *draw_places(key, store.length, config.num_tasks * config.per_task))
+    def draw(key, store: Store) -> Ahead:
+        return draw_ahead(key, store, num, config.horizon, config.discount)
 
     return draw
 
 
 def make_label(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
-    """Make label(key, data, transition) -> PolicyBatch: tasks drawn, and their rewards."""
+    """Make label(key, data, drawn) -> PolicyBatch: tasks drawn, and their rewards."""
 
-    def label(key, data: PolicyData, transition: Transition) -> PolicyBatch:
+    def label(key, data: PolicyData, drawn: Ahead) -> PolicyBatch:
         z = sampler.sample(key, data.tasks, config.num_tasks)
+        batch, steps = drawn.row.shape
         if data.phi is None:
-            phi = features(data.encoder, transition.next_obs)
+            phi = features(data.encoder, drawn.reached.reshape(batch * steps, -1))
+            phi = phi.reshape(batch, steps, -1)
         else:
-            phi = data.phi[transition.episode, transition.step + 1]
-        phi = phi - data.mean[None]
-        reward = jnp.sum(phi * repeat_rows(z, phi.shape[0]), axis=-1)
-        return PolicyBatch(transition, z, reward, phi)
+            phi = data.phi[drawn.start.episode[:, None], drawn.row]
+        phi = jnp.sum(drawn.weight[..., None] * (phi - data.mean[None, None]), axis=1)
+        reward = jnp.sum(phi * repeat_rows(z, batch), axis=-1)
+        return PolicyBatch(drawn.start, z, reward, phi)
 
     return label
 
@@ -217,10 +265,8 @@ def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Cal
 
 def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
     """Bind a config to the TD3 learner; `sample` gives its batches, `dim` is the width of z."""
-    out = {"successor": dim, "scalar": 1}[config.head]
-    actor = networks.actor(spec.obs_dim, dim, spec.action_dim, config.width)
-    critic = networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm)
-    nets, delay = Nets(actor, critic, config.head), config.policy_delay
+    nets, delay = make_nets(config, spec, dim), config.policy_delay
+    actor, critic, _ = nets
     successor = config.successor if config.head == "successor" else 0.0
 
     def init_params(key):
@@ -230,11 +276,14 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
     steps = [
         learner.Step(
             "critic",
-            make_critic_step(nets, config, successor=successor),
+            make_critic_step(nets, config, successor=successor, pessimism=config.pessimism),
             learning_rate(config, 1),
         ),
         learner.Step(
-            "actor", make_actor_step(nets, config.behaviour), learning_rate(config, delay), delay
+            "actor",
+            make_actor_step(nets, config.behaviour, pessimism=config.pessimism),
+            learning_rate(config, delay),
+            delay,
         ),
     ]
     average = {"actor": config.actor_average} if config.actor_average else {}

@@ -39,6 +39,19 @@ class Transition(NamedTuple):
     step: Int[Array, " batch"]
 
 
+class Ahead(NamedTuple):
+    """Transitions over n steps: s, a, the states reached on the way, and the last of them.
+
+    `start.next_obs` is the state after n steps (fewer where the episode ends), and
+    `start.discount` holds discount^(n-1), or 0 where that state is terminal.
+    """
+
+    start: Transition
+    reached: Float[Array, "batch n obs"]
+    row: Int[Array, "batch n"]  # of the episode, for each state reached
+    weight: Float[Array, "batch n"]  # discount^i, 0 behind the end
+
+
 class LearnerState(NamedTuple):
     """All that an update changes: arrays only."""
 

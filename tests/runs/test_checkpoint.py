@@ -71,7 +71,7 @@ def test_a_tree_of_other_shapes_is_refused_not_cut(tmp_path):
 
 FULL = """
 import sys, numpy as np
-from zsrl_jax import checkpoint
+from zsrl_jax.runs import checkpoint
 from zsrl_jax.errors import DiskError
 tree = {f"a{i}": np.random.default_rng(i).random((300, 200), np.float32) for i in range(40)}
 for _ in range(3):

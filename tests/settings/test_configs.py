@@ -9,7 +9,7 @@ from helpers.person import ROOT
 
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
 from zsrl_jax.errors import ConfigError, TaskError
-from zsrl_jax.settings import by_name, cells, fields
+from zsrl_jax.settings import by_name, cells, fields, scales
 from zsrl_jax.settings.checks import check
 from zsrl_jax.settings.names import cell_name
 from zsrl_jax.settings.scales import SCALES
@@ -43,7 +43,7 @@ def test_an_encoder_s_config_has_its_own_fields_alone(encoder):
 
 
 def test_a_table_cannot_add_a_field(monkeypatch):
-    monkeypatch.setitem(cell.DEVIATING, ("smoke", "aenc"), {"encoder": {"width": 32}})
+    monkeypatch.setitem(scales.OF_ENCODER, ("smoke", "aenc"), {"encoder": {"width": 32}})
     with pytest.raises(KeyError, match="width"):
         cells.config("cheetah", "aenc", "btd", "smoke")
 

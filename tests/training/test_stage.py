@@ -95,15 +95,6 @@ def test_updates_may_grow_but_not_shrink_below_what_is_done(run):
         run.asked.check()
 
 
-def test_the_layout_before_step_folders_is_refused_or_forgotten(run, tmp_path):
-    (tmp_path / "encoder").mkdir()
-    (tmp_path / "encoder" / "manifest.json").write_text("{}")
-    with pytest.raises(ConfigError, match="format was 1, now 2"):
-        run.asked.check()
-    run.asked.check(force=True)
-    assert not (tmp_path / "encoder").exists()
-
-
 def test_work_on_a_stage_forgets_what_was_built_on_it(run, tmp_path):
     for name in ("encoder", "tasks", "policy", "agent"):
         (tmp_path / name).mkdir()

@@ -22,10 +22,10 @@ from zsrl_jax.training.loop import make_loop, stream_keys
 def run_hosted(learner, hosted, keys, lengths):
     """Train as a stage does, chunk by chunk and window by window."""
     state = over_seeds(learner.init, (0,))(stream_keys(keys, 0))
-    sample, axes, start = streaming.sampling(learner, hosted), streaming.axes(hosted, None), 0
+    sample, axes, start = hosted.sample_of(learner), hosted.seed_axes(), 0
     programs: dict = {}
     for length in lengths:
-        for first, num, part in streaming.pieces(hosted, stream_keys(keys, 1), start, length):
+        for first, num, part in hosted.windows(stream_keys(keys, 1), start, length):
             if num not in programs:
                 loop = make_loop(sample, learner.update, num)
                 programs[num] = over_seeds(loop, (0, 0, axes, None))
@@ -47,7 +47,7 @@ def test_the_fed_scan_is_the_resident_one(name, noise_dataset):
         section = get_cell("cheetah", "fb", "uniform", "paper").policy
         section.update(POLICY)
         label = td3.make_label(section, lambda w, obs: obs @ w, SAMPLERS["uniform"])
-        parts = streaming.halves(td3.make_draw(section), label)
+        parts = streaming.policy_halves(td3.make_draw(section), label)
         hosted = streaming.Hosted(store, *parts, window=3, rest=data._replace(store=None))
     chex.assert_trees_all_equal(run_hosted(learner, hosted, keys, [4, 3]), resident)
 
@@ -62,9 +62,9 @@ def test_windows_are_drawn_ahead_by_another_thread_with_the_device_s_keys():
         return store.obs[jax.random.randint(key, (5,), 0, 3), 0]
 
     hosted = streaming.Hosted(store, draw, streaming.take_drawn, window=4)
-    parts = list(streaming.pieces(hosted, keys, 10, 10))
+    parts = list(hosted.windows(keys, 10, 10))
     assert [(first, num) for first, num, _ in parts] == [(10, 4), (14, 4), (18, 2)]
-    assert all(name.startswith("feed") for name in seen)
+    assert all(name.startswith("draw_ahead") for name in seen)
     drawn = np.concatenate([np.asarray(part.drawn) for _, _, part in parts], axis=1)
     for seed in range(2):
         for i in range(10):
@@ -82,7 +82,7 @@ def test_what_fails_in_the_thread_is_told():
 
     hosted = streaming.Hosted(store, broken, streaming.take_drawn, window=4)
     with pytest.raises(ValueError, match="no draw today"):
-        list(streaming.pieces(hosted, seed_keys(0, 1), 0, 8))
+        list(hosted.windows(seed_keys(0, 1), 0, 8))
 
 
 def test_the_budget_decides(noise_dataset):

@@ -1,36 +1,42 @@
 """Draw how runs trained: python -m experiments.diagnose RUN [RUN ...] --plot=diagnosis.png
 
-A panel for each metric that runs logged (mean over seeds), a curve a run; the last values are
+One panel per metric that runs logged (mean over seeds), one curve per run; the last values are
 printed beside each other.
+
+    python -m experiments.diagnose RUN --prompts
+
+rolls out task vectors of the data, and tells what each test task's prompt gets of the best of them.
 """
 
-import json
 import math
 from pathlib import Path
 
 import numpy as np
 from absl import flags
 
+from zsrl_jax.agent import Agent
+from zsrl_jax.analysis.prompt_gap import Gap, measure
 from zsrl_jax.commands import cli
 from zsrl_jax.errors import ConfigError, DataError
+from zsrl_jax.runs.agent_files import load
+from zsrl_jax.training import metrics
+from zsrl_jax.training.data_source import open_data
 
 PLOT = flags.DEFINE_string("plot", None, "picture to write (.png, .svg, .pdf)")
 METRICS = flags.DEFINE_list("metrics", [], "which metrics, such as encoder/loss; default all")
+PROMPTS = flags.DEFINE_bool("prompts", False, "measure what prompts get of what the policy can do")
+MEMBER = flags.DEFINE_integer("member", 0, "--prompts: which training seed of the run")
+TRIED = flags.DEFINE_integer("tried", 128, "--prompts: task vectors rolled out", 1)
 COLUMNS = 4
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]  # metric -> steps, values
 
 
 def read_curves(workdir: Path) -> Curves:
     """Read every metric of a run, averaged over its seeds; a line cut off by a kill is left out."""
-    file = workdir / "metrics.jsonl"
-    if not file.exists():
-        raise DataError(f"'{workdir}' has no metrics.jsonl: expected the folder of a run")
+    if not (workdir / metrics.FILE).exists():
+        raise DataError(f"'{workdir}' has no {metrics.FILE}: expected the folder of a run")
     points: dict[str, list[tuple[int, float]]] = {}
-    for text in file.read_text().splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
+    for line in metrics.read(workdir):
         for name, values in line.items():
             if "/" in name:
                 mean = float(np.mean([float(value) for value in values]))
@@ -47,7 +53,7 @@ def choose(runs: dict[str, Curves], wanted: list[str]) -> list[str]:
 
 
 def table(runs: dict[str, Curves], names: list[str]) -> str:
-    """Draw the last value of every metric, a column a run."""
+    """Draw the last value of every metric, one column per run."""
     width = max(len(name) for name in names) + 2
     columns = {run: max(len(run) + 2, 12) for run in runs}
     rows = [" " * width + "".join(f"{run:>{size}}" for run, size in columns.items())]
@@ -61,7 +67,7 @@ def table(runs: dict[str, Curves], names: list[str]) -> str:
 
 
 def draw(runs: dict[str, Curves], names: list[str], out: Path) -> None:
-    """Draw a panel a metric, a curve a run."""
+    """Draw one panel per metric, one curve per run."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -91,11 +97,30 @@ def draw(runs: dict[str, Curves], names: list[str], out: Path) -> None:
     pyplot.close(figure)
 
 
-def main(argv) -> None:
+def prompt_gap(folder: Path) -> Gap:
+    """Measure how much of what a run's policy can do its prompts get out of it."""
+    agent = load(folder)
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"'{folder}' holds an oracle, which has no prompts: expected an agent")
+    if not 0 <= MEMBER.value < agent.num_seeds:
+        raise ConfigError(f"--member={MEMBER.value}: the run has {agent.num_seeds} seed(s)")
+    try:
+        dataset = open_data(agent.config, quiet=True, collect_missing=False)
+    except DataError as error:
+        print(f"data: not found, so its best pieces are not shown ({error})")
+        dataset = None
+    return measure(agent, dataset, MEMBER.value, TRIED.value)
+
+
+def main(argv: list[str]) -> None:
     """Read the runs, print their last metrics, draw their curves."""
     if len(argv) < 2:
         raise ConfigError("no run folder: expected python -m experiments.diagnose RUN [RUN ...]")
     folders = [Path(word) for word in argv[1:]]
+    if PROMPTS.value:
+        for folder in folders:
+            print(f"{folder}:\n{prompt_gap(folder)}\n")
+        return
     runs = {folder.name: read_curves(folder) for folder in folders}
     if len(runs) < len(folders):
         raise ConfigError("two run folders have one name: expected different ones")

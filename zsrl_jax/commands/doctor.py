@@ -119,9 +119,6 @@ def run_folder(folder: Path) -> Iterator[Finding]:
         yield Finding("warn", f"run: {error}")
     came = []
     for stage in STAGES[1:]:
-        if (folder / stage / checkpoint.MANIFEST).exists():
-            yield Finding("warn", f"run: '{folder / stage}' is of an older version: start anew")
-            continue
         bad = []
         for step, place in step_saves.steps(folder / stage):
             try:

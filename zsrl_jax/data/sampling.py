@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from zsrl_jax.types import Store, Transition
+from zsrl_jax.types import Ahead, Store, Transition
 
 
 def draw_places(
@@ -40,6 +40,25 @@ def gather(store: Store, episode: Int[Array, " num"], step: Int[Array, " num"]) 
 def draw_transitions(key: Key[Array, ""], store: Store, num: int) -> Transition:
     """Draw a batch of transitions uniformly."""
     return gather(store, *draw_places(key, store.length, num))
+
+
+def draw_ahead(key: Key[Array, ""], store: Store, num: int, horizon: int, discount: float) -> Ahead:
+    """Draw transitions over `horizon` steps, fewer where the episode ends before."""
+    episode, step = draw_places(key, store.length, num)
+    start = gather(store, episode, step)
+    if horizon == 1:
+        weight = jnp.ones((num, 1))
+        return Ahead(start, start.next_obs[:, None], step[:, None] + 1, weight)
+    steps = jnp.minimum(horizon, store.length[episode] - step)
+    age = jnp.arange(horizon)[None]
+    row = step[:, None] + 1 + jnp.minimum(age, steps[:, None] - 1)
+    weight = jnp.where(age < steps[:, None], discount ** age.astype(jnp.float32), 0.0)
+    last = step + steps
+    start = start._replace(
+        next_obs=store.obs[episode, last],
+        discount=store.discount[episode, last - 1] * discount ** (steps - 1).astype(jnp.float32),
+    )
+    return Ahead(start, store.obs[episode[:, None], row], row, weight)
 
 
 def draw_states(key: Key[Array, ""], store: Store, num: int) -> Array:

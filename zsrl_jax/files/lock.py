@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zsrl_jax.errors import DiskError, LockedError
+from zsrl_jax.files.atomic import discard
 
 FILE = ".lock"
 
@@ -23,14 +24,19 @@ FILE = ".lock"
 def held(folder: str | os.PathLike) -> Iterator[None]:
     """Hold a folder (made if need be) while the block runs, or say who does."""
     folder = Path(folder).absolute()
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / FILE).open("a+")
     except OSError as error:
         raise DiskError(f"cannot write into '{folder}': {os.strerror(error.errno or 0)}") from error
-    with file:
-        _take(file, folder)
-        yield
+    try:
+        with file:
+            _take(file, folder)
+            yield
+    finally:
+        if is_new and [entry.name for entry in folder.iterdir()] == [FILE]:
+            discard(folder)  # nothing came of it
 
 
 def _take(file, folder: Path) -> None:

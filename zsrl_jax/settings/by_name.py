@@ -13,15 +13,15 @@ from zsrl_jax.settings.cells import cell_from_text, config, oracle_from_text
 from zsrl_jax.settings.scales import choose_scale, explorer_recipe
 
 
-def _named(domain: str) -> Callable[[str], ConfigDict]:
-    return lambda scale: config(domain, "fb", "btd", scale or "auto")
+def _named(domain: str) -> Callable[..., ConfigDict]:
+    return lambda scale="": config(domain, "fb", "btd", scale or "auto")
 
 
-def _explorer(scale: str) -> ConfigDict:
+def _explorer(scale: str = "") -> ConfigDict:
     return explorer_recipe(choose_scale(scale or "auto")[0]).lock()
 
 
-NAMES: dict[str, Callable[[str], ConfigDict]] = {
+NAMES: dict[str, Callable[..., ConfigDict]] = {
     "cell": cell_from_text,
     "oracle": oracle_from_text,
     "explorer": _explorer,

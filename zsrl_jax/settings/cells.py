@@ -62,7 +62,7 @@ def oracle_config(domain: str, tasks: Iterable[str] = (), scale: str = "auto") -
     return made.lock()
 
 
-def cell_from_text(text: str) -> ConfigDict:
+def cell_from_text(text: str = "") -> ConfigDict:
     """Read DOMAIN,ENCODER,SAMPLER[,SCALE]: the argument of configs/cell.py."""
     parts = _parts(text)
     if len(parts) not in (3, 4):
@@ -73,7 +73,7 @@ def cell_from_text(text: str) -> ConfigDict:
     return config(*parts)
 
 
-def oracle_from_text(text: str) -> ConfigDict:
+def oracle_from_text(text: str = "") -> ConfigDict:
     """Read DOMAIN[,TASK...][,SCALE]: the argument of configs/oracle.py."""
     parts = _parts(text)
     scale = parts.pop() if len(parts) > 1 and parts[-1] in (*SCALES, "auto") else "auto"

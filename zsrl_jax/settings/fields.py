@@ -1,7 +1,7 @@
 """Every field of a run once: its default (paper scale), unit and source; one section per stage.
 
-A field that is added later gets the default that earlier runs had without knowing it: their
-folders then load, and go on, as if they had always had it.
+A field that is added later gets the default that earlier runs had without knowing it (or a line in
+BEFORE): their folders then load, and go on, as if they had always had it.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.encoders import ENCODERS
 
+BEFORE = {"infer.intercept": False}  # what runs did before a field existed, if not its default
 ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
 
 
@@ -89,6 +90,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.tasks.radius = config.encoder.get_ref("radius")
     config.tasks.discount = 0.99  # of feature occupancies (paper)
     config.tasks.num_subtrajectories = 10_000  # N_tau (paper)
+    config.tasks.center = False  # take the mean behaviour out of the tasks (a departure)
     config.tasks.min_length = 1  # steps of the shortest sub-trajectory
     config.tasks.alpha = 0.5  # of mix: share of uniform tasks, from 0 (btd) to 1 (uniform)
     config.tasks.num_components = 20  # K (paper)
@@ -113,12 +115,16 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.policy.successor = 0.0  # weight of the loss on psi itself (a departure, laptop scale)
     config.policy.actor_average = 0.0  # rate of the averaged actor; 0: act with the last one
     config.policy.anneal = False  # learning rate straight to 0 (a departure, laptop scale)
+    config.policy.horizon = 1  # steps of data before a target bootstraps (a departure above 1)
+    config.policy.pessimism = 1.0  # 1: the smaller critic (paper); 0: the mean (a departure)
     config.policy.center_reward = True  # subtract the mean feature (a departure; false: the paper)
     config.policy.feature_gib = 6.0  # features of all seeds are computed once where they fit
 
     config.infer = ConfigDict(type_safe=False)  # ridge is a word or a number
     config.infer.num_states = 5120  # labelled states (the field)
     config.infer.seed = 0  # of the states drawn, the same for every training seed
+    config.infer.intercept = True  # of the regression, where rewards are centred; false: the paper
+    config.infer.behaviours = 0  # best behaviours of the data whose mean answers a prompt; 0: z
     config.infer.nearest = 0  # task vectors of the data whose mean answers a prompt; 0: z (paper)
     config.infer.ridge = "auto"  # auto: cross-validated; a number: relative strength; 0: the paper
 
@@ -130,9 +136,11 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
 
 
 def defaults_of(config: ConfigDict | Mapping[str, Any]) -> ConfigDict:
-    """Return the defaults of the same domain, encoder and sampler as a config."""
+    """Return what runs of this domain, encoder and sampler have for fields they do not name."""
     encoder, tasks = config.get("encoder", {}), config.get("tasks", {})
-    return get_config(config["domain"], encoder.get("name", "fb"), tasks.get("sampler", "btd"))
+    found = get_config(config["domain"], encoder.get("name", "fb"), tasks.get("sampler", "btd"))
+    found.update_from_flattened_dict(BEFORE)
+    return found
 
 
 def with_defaults(stored: Mapping[str, Any]) -> ConfigDict:

@@ -3,7 +3,7 @@
     psi(tau) = sum_{t=0}^{L-1} gamma^t phi(s_t),     z_tau = radius psi / |psi|
 
 A sub-trajectory: an episode uniformly, a length uniformly in [min_length, T], a start uniformly
-among those that fit. What is centred, where anything is, are occupancies a step,
+among those that fit. What is centred, where anything is, are occupancies per step,
 psi(tau) / sum_t gamma^t: weighted means of phi, so that long and short pieces weigh the same.
 """
 
@@ -80,10 +80,39 @@ def whole_episodes(length: Int[Array, " episode"]) -> SubTrajectory:
 def mean_features(
     behaviour: Behaviour, pieces: SubTrajectory, discount: float
 ) -> Float[Array, "n d"]:
-    """Return each piece's occupancy a step: psi / sum_t gamma^t, a weighted mean of phi."""
+    """Return each piece's occupancy per step: psi / sum_t gamma^t, a weighted mean of phi."""
     steps = pieces.length.astype(jnp.float32)
     weight = steps if discount == 1 else (1 - discount**steps) / (1 - discount)
     return occupancies(behaviour, pieces, discount) / weight[:, None]
+
+
+def task_vectors(
+    behaviour: Behaviour, pieces: SubTrajectory, config: ConfigDict, center: bool | None = None
+) -> tuple[Float[Array, "n d"], Float[Array, " d"] | None]:
+    """Return z_tau of pieces, and the mean that was taken out of them where `center` asks for it.
+
+    None means the config's own `center`.
+    """
+    radius = sphere_radius(config.radius, behaviour.dim)
+    if not (config.center if center is None else center):
+        return project(occupancies(behaviour, pieces, config.discount), radius), None
+    mean = mean_features(behaviour, pieces, config.discount)
+    centre = jnp.mean(mean, axis=0)
+    return project(mean - centre[None], radius), centre
+
+
+def behaviour_sizes(
+    key: Key[Array, ""],
+    behaviour: Behaviour,
+    config: ConfigDict,
+    centre: Float[Array, " d"] | None = None,
+    num: int = 0,
+) -> Float[Array, " n"]:
+    """Return the lengths of the occupancies per step that `behaviour_tasks` makes vectors of."""
+    num = num or config.num_subtrajectories
+    pieces = draw_subtrajectories(key, behaviour.length, num, config.min_length)
+    mean = mean_features(behaviour, pieces, config.discount)
+    return jnp.linalg.norm(mean if centre is None else mean - centre[None], axis=-1)
 
 
 def behaviour_tasks(
@@ -93,7 +122,7 @@ def behaviour_tasks(
     centre: Float[Array, " d"] | None = None,
     num: int = 0,
 ) -> Float[Array, "n d"]:
-    """Draw z_tau of `num` pieces, of occupancies a step minus `centre` if given.
+    """Draw z_tau of `num` pieces, of occupancies per step minus `centre` if given.
 
     0 means `num_subtrajectories`.
     """

@@ -4,15 +4,18 @@
     full_traj     z_tau of whole episodes: every episode of the data once, drawn from uniformly
     subtraj       z_tau of `num_subtrajectories` pieces, drawn from uniformly
     btd           a Gaussian mixture fitted to those z_tau by maximum likelihood
-    btd_centered  as btd, of z_tau = radius (m_tau - c) / |m_tau - c|,
-                  m_tau = psi(tau) / sum_t gamma^t, c = the mean of m_tau over the pieces
+    btd_centered  as btd with `center`, whatever the config says
     mix           uniform with probability `alpha`, else btd
     goal_mix      half uniform, half phi(s) of states that an action reached, drawn from a pool
 
+`center` takes the mean behaviour out of the tasks of full_traj, subtraj, btd and mix:
+
+    z_tau = radius (m_tau - c) / |m_tau - c|,   m_tau = psi(tau) / sum_t gamma^t,   c = mean m_tau
+
 The paper leaves open what becomes of a sample's norm: every sample is projected to the sphere,
-because a task is a direction. `btd_centered` is not in the paper: phi has a mean, along which all
-plain z_tau point, and without it the tasks spread. `goal_mix` is the habit of tuned FB runs; they
-take B(s), and here it is phi(s) for every encoder, which is C^-1 B(s) for fb.
+because a task is a direction. `center` is not in the paper: phi has a mean, along which all plain
+z_tau point, and without it the tasks spread. `goal_mix` is the habit of tuned FB runs. They take
+B(s); here it is phi(s) for every encoder, which is C^-1 B(s) for fb.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +29,7 @@ from zsrl_jax import gmm
 from zsrl_jax.data.sampling import draw_places
 from zsrl_jax.networks import project, sphere_radius
 from zsrl_jax.tasks import occupancy
-from zsrl_jax.tasks.occupancy import Behaviour, behaviour_tasks
+from zsrl_jax.tasks.occupancy import Behaviour, task_vectors
 from zsrl_jax.types import Sampler
 
 COIN = 2**31 - 1  # split's children are fold_in(key, 0), fold_in(key, 1), ...: this is none of them
@@ -43,6 +46,7 @@ class Pool(NamedTuple):
     """Task vectors on the sphere, each as likely as any other."""
 
     z: Float[Array, "n d"]
+    centre: Float[Array, " d"] | None = None  # what occupancies per step were reduced by
 
 
 class Btd(NamedTuple):
@@ -51,7 +55,7 @@ class Btd(NamedTuple):
     radius: Float[Array, ""]
     mixture: gmm.Mixture
     trace: gmm.Trace  # log-likelihood by iteration
-    centre: Float[Array, " d"] | None = None  # what occupancies a step were reduced by
+    centre: Float[Array, " d"] | None = None  # what occupancies per step were reduced by
 
 
 class Mix(NamedTuple):
@@ -66,9 +70,14 @@ class Mix(NamedTuple):
         """Return the mixture's fit; goals have none, so there it is no attribute."""
         return self.other.trace  # type: ignore[union-attr]
 
+    @property
+    def centre(self) -> Float[Array, " d"] | None:
+        """Return what the other part's occupancies were reduced by."""
+        return self.other.centre
+
 
 def centre_of(params: Any) -> Float[Array, " d"] | None:
-    """Return what a fitted sampler subtracts from occupancies a step; None where nothing is."""
+    """Return what a fitted sampler subtracts from occupancies per step; None where nothing is."""
     return getattr(params, "centre", None)
 
 
@@ -85,13 +94,12 @@ def sample_uniform(key: Key[Array, ""], params: Uniform, num: int) -> Float[Arra
 def fit_full_traj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Pool:
     """Keep the task vector of every whole episode."""
     whole = occupancy.whole_episodes(behaviour.length)
-    psi = occupancy.occupancies(behaviour, whole, config.discount)
-    return Pool(project(psi, _radius(behaviour, config)))
+    return Pool(*task_vectors(behaviour, whole, config))
 
 
 def fit_subtraj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Pool:
     """Keep the task vectors of sub-trajectories: p_data itself."""
-    return Pool(behaviour_tasks(key, behaviour, config))
+    return Pool(*task_vectors(behaviour, _draw(key, behaviour, config), config))
 
 
 def sample_pool(key: Key[Array, ""], params: Pool, num: int) -> Float[Array, "n d"]:
@@ -101,21 +109,19 @@ def sample_pool(key: Key[Array, ""], params: Pool, num: int) -> Float[Array, "n 
 
 def fit_btd(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Btd:
     """Fit the mixture to the task vectors of sub-trajectories."""
-    key_piece, key_fit = jax.random.split(key)
-    z = behaviour_tasks(key_piece, behaviour, config)
-    return Btd(_radius(behaviour, config), *_fit_mixture(key_fit, z, config))
+    return _fit_btd(key, behaviour, config, config.center)
 
 
 def fit_btd_centered(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Btd:
-    """Fit the mixture to task vectors of occupancies a step minus their mean over the pieces."""
+    """Fit the mixture to task vectors of occupancies per step minus their mean."""
+    return _fit_btd(key, behaviour, config, True)
+
+
+def _fit_btd(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict, center: bool) -> Btd:
     key_piece, key_fit = jax.random.split(key)
-    drawn = occupancy.draw_subtrajectories(
-        key_piece, behaviour.length, config.num_subtrajectories, config.min_length
-    )
-    mean = occupancy.mean_features(behaviour, drawn, config.discount)
-    centre, radius = jnp.mean(mean, axis=0), _radius(behaviour, config)
-    z = project(mean - centre[None], radius)
-    return Btd(radius, *_fit_mixture(key_fit, z, config), centre)
+    drawn = _draw(key_piece, behaviour, config)
+    z, centre = task_vectors(behaviour, drawn, config, center)
+    return Btd(_radius(behaviour, config), *_fit_mixture(key_fit, z, config), centre)
 
 
 def sample_btd(key: Key[Array, ""], params: Btd, num: int) -> Float[Array, "n d"]:
@@ -163,6 +169,11 @@ def _fit_mixture(key, z: Float[Array, "n d"], config: ConfigDict) -> tuple[gmm.M
     return gmm.fit(
         key, z, config.num_components, num_iters=config.num_iters, tolerance=config.tolerance
     )
+
+
+def _draw(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> occupancy.SubTrajectory:
+    num, shortest = config.num_subtrajectories, config.min_length
+    return occupancy.draw_subtrajectories(key, behaviour.length, num, shortest)
 
 
 def _radius(behaviour: Behaviour, config: ConfigDict) -> Float[Array, ""]:

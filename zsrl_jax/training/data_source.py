@@ -17,8 +17,11 @@ from zsrl_jax.exploration.collection import collect, recipe_of
 from zsrl_jax.settings.names import OTHER
 
 
-def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
-    """Return the dataset that a config asks for: one that its path names, or a collection."""
+def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = True) -> Dataset:
+    """Return the dataset that a config asks for: one that its path names, or a collection.
+
+    Without `collect_missing` a collection that is not there is an error.
+    """
     section = config.data
     path = _given_path(config)
     if path is not None:
@@ -34,6 +37,8 @@ def open_data(config: ConfigDict, quiet: bool = False) -> Dataset:
     mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
     name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
     folder = Path(section.cache) / config.domain / name
+    if not collect_missing and not (folder / "buffer").is_dir():
+        raise DataError(f"'{folder}' does not exist: expected the run's collection")
     return collect(
         config.domain, section.episodes, section.seed, folder, section.collect, not quiet
     )

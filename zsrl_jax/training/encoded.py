@@ -16,6 +16,7 @@ from zsrl_jax.data import Dataset, Normalizer, fit_normalizer
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.prompts import task_vector
+from zsrl_jax.settings.names import is_own
 from zsrl_jax.tasks import Behaviour
 from zsrl_jax.training import streaming
 from zsrl_jax.training.loop import Stream, stream_keys
@@ -107,7 +108,9 @@ def report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) 
     if physics is None or domain not in DOMAINS:
         return
     phi = np.asarray(run.local(run.over_seeds(encoder.features, (0, None))(frozen, obs)))
-    r2 = r2_by_task(phi, domain, physics, run.config.infer.ridge)
+    section = run.config.infer
+    centred = bool(section.intercept and run.config.policy.center_reward and not is_own(run.config))
+    r2 = r2_by_task(phi, domain, physics, section.ridge, centred)
     run.log.report(run.config.encoder.updates, {f"encoder/r2_{t}": v for t, v in r2.items()})
     if not run.quiet:
         told = ", ".join(f"{task} {value.mean():.2f}" for task, value in r2.items())
@@ -119,10 +122,11 @@ def r2_by_task(
     domain: str,
     physics: Float[np.ndarray, "n physics"],
     ridge: float | str = "auto",
+    intercept: bool = False,
 ) -> dict[str, Float[np.ndarray, " seed"]]:
     """Return R^2 of the reward regression of each of a domain's test tasks, by seed."""
     rewards = {task: relabel(domain, task, physics) for task in DOMAINS[domain].tasks}
     return {
-        task: np.array([task_vector(own, reward, ridge).r2 for own in phi])
+        task: np.array([task_vector(own, reward, ridge, intercept).r2 for own in phi])
         for task, reward in rewards.items()
     }

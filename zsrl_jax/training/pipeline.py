@@ -30,7 +30,7 @@ from zsrl_jax.training.encoded import DATA_AXES, OWN, SHARED, encode, prompt_sta
 from zsrl_jax.training.loop import Stream, stream_keys
 from zsrl_jax.training.run import Run, running
 from zsrl_jax.training.stage import learn
-from zsrl_jax.training.task_fit import fit_tasks
+from zsrl_jax.training.task_fit import fit_tasks, task_sizes
 from zsrl_jax.types import LearnerState
 
 
@@ -109,10 +109,11 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     store = data.store
     tasks, pool = fit_tasks(run, encoder, data)
     data = data._replace(tasks=tasks)
+    sizes = task_sizes(run, encoder, data)
     if hosted:
-        pool, data = streaming.to_accelerator((pool, data._replace(store=SHARED)))
-    prompts = prompt_states(config, dataset)
-    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre_of(data.tasks))
+        pool, sizes, data = streaming.to_accelerator((pool, sizes, data._replace(store=SHARED)))
+    prompts, centre = prompt_states(config, dataset), centre_of(data.tasks)
+    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre, sizes)
 
     def finish(state: LearnerState) -> Agent:
         made = run.local(params._replace(actor=td3.acting(state)))

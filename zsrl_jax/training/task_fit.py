@@ -6,7 +6,7 @@ import jax
 
 from zsrl_jax.devices import processes
 from zsrl_jax.seeds import over_seeds
-from zsrl_jax.tasks import SAMPLERS, behaviour_tasks, centre_of
+from zsrl_jax.tasks import SAMPLERS, behaviour_sizes, behaviour_tasks, centre_of
 from zsrl_jax.td3 import PolicyData
 from zsrl_jax.training import metrics
 from zsrl_jax.training.divergence import nan_seeds
@@ -19,11 +19,16 @@ from zsrl_jax.types import Encoder
 NEAREST_OF = 100  # task vectors are kept for each of `infer.nearest`: a prompt gets a hundredth
 
 
+def kept_tasks(run: Run) -> int:
+    """Return how many task vectors of the data an agent keeps."""
+    return max(run.config.tasks.num_subtrajectories, NEAREST_OF * run.config.infer.nearest)
+
+
 def fit_tasks(run: Run, encoder: Encoder, data: PolicyData) -> tuple[Any, Any]:
     """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
     section = run.config.tasks
     sampler = SAMPLERS[section.sampler]
-    kept = max(section.num_subtrajectories, NEAREST_OF * run.config.infer.nearest)
+    kept = kept_tasks(run)
 
     def one(key_pool, key_fit, data):
         behaviour = see_behaviour(encoder, data)
@@ -47,6 +52,18 @@ def fit_tasks(run: Run, encoder: Encoder, data: PolicyData) -> tuple[Any, Any]:
     processes.check()
     run.seconds["tasks"] = work.seconds()
     return work.state
+
+
+def task_sizes(run: Run, encoder: Encoder, data: PolicyData) -> Any:
+    """Return the size of the occupancy behind each task vector that `fit_tasks` keeps."""
+    section = run.config.tasks
+
+    def one(key, data):
+        behaviour, centre = see_behaviour(encoder, data), centre_of(data.tasks)
+        return behaviour_sizes(key, behaviour, section, centre, kept_tasks(run))
+
+    keys = stream_keys(run.keys, Stream.TASK_POOL)
+    return run.over_seeds(one, (0, DATA_AXES))(keys, data)
 
 
 def _fit_quality(tasks: Any, pool: Any) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 A colour is an encoder (a sampler where there is one encoder), a dash or mark is what is measured.
 """
 
-import json
-
 import numpy as np
 
 from zsrl_jax.analysis import statistics as stats
 from zsrl_jax.commands.report.charts import reference_keys, reference_lines
 from zsrl_jax.commands.report.figures import Chart, cross, finish, legend, line, palette, panels
 from zsrl_jax.commands.report.load import Loaded, Row
+from zsrl_jax.training import metrics
 
 AXES = {
     "encoder.dim": "dimension d of features and tasks",
@@ -20,6 +19,9 @@ AXES = {
 }
 LOGARITHMIC = ("encoder.dim", "tasks.num_components", "tasks.num_subtrajectories")
 MARKS = {"uniform": "o", "subtraj": "s", "btd": "^"}
+
+
+UNSEEN = "tasks/unseen_log_likelihood"
 
 
 def along(study: Loaded) -> Chart:
@@ -127,10 +129,9 @@ def components(study: Loaded) -> Chart:
 def unseen_likelihood(row: Row) -> float | None:
     """Return a run's log-likelihood of unseen task vectors, over the seeds that have a score."""
     scored = [seed in row.by_seed() for seed in (row.results or {}).get("seeds", ())]
-    file = row.folder / "metrics.jsonl"
-    for text in file.read_text().splitlines() if any(scored) and file.exists() else ():
-        if "tasks/unseen_log_likelihood" in text:
-            pairs = zip(json.loads(text)["tasks/unseen_log_likelihood"], scored, strict=True)
+    for logged in metrics.read(row.folder) if any(scored) else ():
+        if UNSEEN in logged:
+            pairs = zip(logged[UNSEEN], scored, strict=True)
             return float(np.mean([float(value) for value, good in pairs if good]))
     return None
 
