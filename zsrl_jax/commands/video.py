@@ -1,7 +1,8 @@
 """Film a finished run: python -m experiments.video runs/cheetah_fb_btd --task=run
 
-Writes one file a task (all tasks of the domain unless --task names some) into the run folder:
-an mp4 where ffmpeg is installed, else a gif.
+Writes one file per task (all tasks of the domain unless --task names some) into the run folder:
+an mp4 where ffmpeg is installed, else a gif. With --strip=FILE.gif all tasks play side by side in
+one film.
 """
 
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from absl import flags
-from PIL import Image
+from PIL import Image, ImageDraw
 
 import zsrl_jax
 from zsrl_jax.commands import cli
@@ -20,12 +21,17 @@ from zsrl_jax.errors import ConfigError, TaskError, ZsrlError
 
 TASK = flags.DEFINE_list("task", None, "tasks, with commas between; default: all of the domain")
 FORMAT = flags.DEFINE_enum("format", "auto", ["auto", "gif", "mp4"], "auto: mp4 if it can")
-SECONDS = flags.DEFINE_float("seconds", 10.0, "length of the film, in the time of the simulation")
-FPS = flags.DEFINE_integer("fps", 25, "frames a second")
-WIDTH = flags.DEFINE_integer("width", 320, "in pixels")
-HEIGHT = flags.DEFINE_integer("height", 240, "in pixels")
+SECONDS = flags.DEFINE_float("seconds", 10.0, "length of the film, in simulated time", 0.1)
+FPS = flags.DEFINE_integer("fps", 25, "frames per second", 1)
+WIDTH = flags.DEFINE_integer("width", 320, "in pixels", 16)
+HEIGHT = flags.DEFINE_integer("height", 240, "in pixels", 16)
+STRIP = flags.DEFINE_string("strip", None, "one film of all tasks side by side, into this file")
 START = flags.DEFINE_integer("start", 0, "seed of the first state of the episode")
 MEMBER = flags.DEFINE_integer("member", 0, "which training seed of the run acts")
+
+
+HEAD = 22  # pixels above each film of a strip, for its name
+Player = zsrl_jax.Agent | zsrl_jax.Oracle
 
 
 def write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
@@ -49,8 +55,8 @@ def write_mp4(path: Path, frames: np.ndarray, fps: float) -> None:
         raise ZsrlError(f"ffmpeg failed: {done.stderr.decode().strip()}")
 
 
-def film(agent: zsrl_jax.Agent | zsrl_jax.Oracle, task: str, path: Path) -> Path:
-    """Write the film of one task; return where it is."""
+def play(agent: Player, task: str) -> tuple[np.ndarray, float]:
+    """Return the frames of one task's film, and how many of them are shown per second."""
     assert agent.domain is not None
     rate = frame_rate(agent.domain)
     stride = max(1, round(rate / FPS.value))
@@ -64,12 +70,31 @@ def film(agent: zsrl_jax.Agent | zsrl_jax.Oracle, task: str, path: Path) -> Path
         width=WIDTH.value,
         height=HEIGHT.value,
     )
-    chosen = FORMAT.value
+    return frames, rate / stride
+
+
+def write(path: Path, frames: np.ndarray, fps: float) -> Path:
+    """Write a film as its name says, or as --format says where the name has no ending."""
+    chosen = path.suffix[1:] or FORMAT.value
     if chosen == "auto":
         chosen = "mp4" if shutil.which("ffmpeg") else "gif"
+    writers = {"gif": write_gif, "mp4": write_mp4}
+    if chosen not in writers:
+        raise ConfigError(f"film '{path}': expected a name that ends in .gif or .mp4")
     path = path.with_suffix(f".{chosen}")
-    (write_mp4 if chosen == "mp4" else write_gif)(path, frames, rate / stride)
+    writers[chosen](path, frames, fps)
     return path
+
+
+def side_by_side(films: dict[str, np.ndarray]) -> np.ndarray:
+    """Join films of the same length, each with its name above it."""
+    panels = []
+    for name, frames in films.items():
+        head = Image.new("RGB", (frames.shape[2], HEAD), "white")
+        ImageDraw.Draw(head).text((8, 4), name.replace("_", " "), fill="black", font_size=13)
+        top = np.broadcast_to(np.asarray(head)[None], (len(frames), HEAD, frames.shape[2], 3))
+        panels.append(np.concatenate([top, frames], axis=1))
+    return np.concatenate(panels, axis=2)
 
 
 def main(argv: list[str]) -> None:
@@ -83,8 +108,14 @@ def main(argv: list[str]) -> None:
     tasks = TASK.value or list(agent.task_names)
     for task in tasks:
         find_task(agent.domain, task)
+    if STRIP.value:
+        films = {task: play(agent, task) for task in tasks}
+        joined = side_by_side({task: frames for task, (frames, _) in films.items()})
+        print(write(Path(STRIP.value), joined, films[tasks[0]][1]))
+        return
     for task in tasks:
-        print(film(agent, task, workdir / f"{agent.domain}_{task}"), flush=True)
+        path = workdir / f"{agent.domain}_{task}"
+        print(write(path, *play(agent, task)), flush=True)
 
 
 if __name__ == "__main__":
