@@ -42,7 +42,7 @@ class Collection:
         self.store = _empty_store(rounds * self.num_envs, self.domain.episode_length, spec)
         save = step_saves.newest(folder / "explorer")
         for line in save.passed:
-            print(f"collect: {line}; it is passed over", file=sys.stderr)
+            print(f"collect: {line}; it is skipped", file=sys.stderr)
         self.good: list[int] = [save.step] if save.folder else []
         if save.folder and save.step:
             self._resume(save)
