@@ -1,7 +1,7 @@
 """Film a finished run: python -m experiments.video runs/cheetah_fb_btd --task=run
 
-Writes one file a task (all tasks of the domain unless --task names some) into the run folder:
-an mp4 where ffmpeg is installed, else a gif.
+It writes one file per task (all tasks of the domain unless --task names some) into the run folder:
+an mp4 if ffmpeg is installed, else a gif.
 """
 
 import shutil
@@ -18,10 +18,10 @@ from zsrl_jax.envs import find_task
 from zsrl_jax.envs.render import frame_rate, render
 from zsrl_jax.errors import ConfigError, TaskError, ZsrlError
 
-TASK = flags.DEFINE_list("task", None, "tasks, with commas between; default: all of the domain")
-FORMAT = flags.DEFINE_enum("format", "auto", ["auto", "gif", "mp4"], "auto: mp4 if it can")
-SECONDS = flags.DEFINE_float("seconds", 10.0, "length of the film, in the time of the simulation")
-FPS = flags.DEFINE_integer("fps", 25, "frames a second")
+TASK = flags.DEFINE_list("task", None, "tasks, separated by commas; default: all of the domain")
+FORMAT = flags.DEFINE_enum("format", "auto", ["auto", "gif", "mp4"], "auto: mp4 where possible")
+SECONDS = flags.DEFINE_float("seconds", 10.0, "length of the film, in simulated time")
+FPS = flags.DEFINE_integer("fps", 25, "frames per second")
 WIDTH = flags.DEFINE_integer("width", 320, "in pixels")
 HEIGHT = flags.DEFINE_integer("height", 240, "in pixels")
 START = flags.DEFINE_integer("start", 0, "seed of the first state of the episode")
@@ -50,7 +50,7 @@ def write_mp4(path: Path, frames: np.ndarray, fps: float) -> None:
 
 
 def film(agent: zsrl_jax.Agent | zsrl_jax.Oracle, task: str, path: Path) -> Path:
-    """Write the film of one task; return where it is."""
+    """Write the film of one task; return its path."""
     assert agent.domain is not None
     rate = frame_rate(agent.domain)
     stride = max(1, round(rate / FPS.value))
@@ -79,7 +79,7 @@ def main(argv: list[str]) -> None:
     workdir = Path(argv[1])
     agent = zsrl_jax.load(workdir)
     if agent.domain is None:
-        raise TaskError("this run's data is of no known domain: there is nothing to draw")
+        raise TaskError("this run has no known domain: expected a run of a domain of zsrl_jax")
     tasks = TASK.value or list(agent.task_names)
     for task in tasks:
         find_task(agent.domain, task)
