@@ -61,7 +61,7 @@ def finish(
 
 
 def _wrap(pieces: list[str], width: int) -> str:
-    """Join pieces by dots, in as few lines as this many letters allow."""
+    """Join parts by dots, in as few lines as this many letters allow."""
     lines = [pieces[0]]
     for piece in pieces[1:]:
         if len(lines[-1]) + 3 + len(piece) <= width:
