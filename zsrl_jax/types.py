@@ -1,6 +1,6 @@
 """The nouns of the project: NamedTuples of arrays, or of pure functions.
 
-One seed everywhere: no array here has a seed axis. `train` adds it, as axis 0, by vmap.
+One seed everywhere: no array here has a seed axis. `seeds.over_seeds` adds it, as axis 0.
 """
 
 from collections.abc import Callable
