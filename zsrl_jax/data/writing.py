@@ -94,7 +94,7 @@ def write_ogbench(dataset: Dataset, target: Path) -> list[str]:
     with _appearing(target) as part, part.open("wb") as out:
         np.savez_compressed(out, **flat)  # type: ignore[arg-type]
     lost = dataset.physics is not None and not split
-    return ["physics: only for our domains it is known where qpos ends"] if lost else []
+    return ["physics: where qpos ends is known only for our domains"] if lost else []
 
 
 def write_minari(dataset: Dataset, target: Path) -> list[str]:
@@ -117,7 +117,7 @@ def write_minari(dataset: Dataset, target: Path) -> list[str]:
         (part / "data" / "metadata.json").write_text(json.dumps(_minari_facts(dataset, part)))
     lost = []
     if dataset.physics is not None and not split:
-        lost.append("physics: only for our domains it is known where qpos ends")
+        lost.append("physics: where qpos ends is known only for our domains")
     if ((dataset.discount > 0) & (dataset.discount < 1)).any():
         lost.append("discounts between 0 and 1: Minari has terminations only")
     return lost

@@ -42,7 +42,7 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
         shutil.rmtree(part, ignore_errors=True)
         raise DiskError(
             f"cannot write checkpoint '{folder}': {_cause(error)}; what was saved before is "
-            "intact: make room, then run the same command again to go on"
+            "intact: once the disk takes files, run the same command again to go on"
         ) from error
 
 

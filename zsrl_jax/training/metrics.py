@@ -52,7 +52,7 @@ class Log:
         except OSError as error:
             raise DiskError(
                 f"cannot write '{self._path}': {os.strerror(error.errno or 0)}; the last "
-                "checkpoint is intact: make room, then run the same command again to go on"
+                "checkpoint is intact: once the disk takes files, run the same command again"
             ) from error
 
     def report(self, step: int, metrics: dict[str, Any]) -> None:

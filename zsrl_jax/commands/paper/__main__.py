@@ -22,7 +22,7 @@ from zsrl_jax.commands.report.tables import as_text
 from zsrl_jax.devices import signals
 from zsrl_jax.settings.scales import StudySize, choose_scale
 
-SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto, by the machine")
+SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto (by the machine)")
 OUT = flags.DEFINE_string("out", "runs/paper", "folder for runs and figures")
 DOMAINS = flags.DEFINE_list("domains", [], "only these; default: the study's own")
 ENCODERS = flags.DEFINE_list("encoders", [], "only these; default: the study's own")
