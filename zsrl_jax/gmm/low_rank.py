@@ -109,7 +109,7 @@ POWER_STEPS = 2
 
 
 class Frame(NamedTuple):
-    """B gives factors from centred points, W points from factors; M^-1 is the factors' variance."""
+    """B maps centred points to factors, W factors to points; M^-1 is the factors' covariance."""
 
     read: Float[Array, "k q d"]
     write: Float[Array, "k d q"]

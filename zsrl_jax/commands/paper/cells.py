@@ -170,7 +170,7 @@ def _fields(study: Study, scale: str) -> list[Fields]:
 
 
 def _deviating(cell: Cell, place: Place, fields: Fields) -> Fields:
-    """Return the fields that differ from the default; components are at most the points."""
+    """Return the fields that differ from the default; limit components to the points."""
     default = _default(cell, place)
     found = tuple((path, value) for path, value in fields if field_of(default, path) != value)
     points = dict(found).get("tasks.num_subtrajectories")

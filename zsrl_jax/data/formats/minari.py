@@ -171,7 +171,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
 
 
 def _bounds(file: Path, meta: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the bounds of the action space, or None if they are -1 and 1."""
+    """Return the finite bounds of the action space, or None; also None if they are -1 and 1."""
     space = meta.get("action_space")
     try:
         space = json.loads(space) if isinstance(space, str) else space
