@@ -1,4 +1,4 @@
-"""What a user did that cannot work, told in one line: the thing, what was expected, what to do."""
+"""Errors for bad input. Each is one line: the thing, what was expected, what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ class DataError(ZsrlError):
 
 
 class DamageError(DataError):
-    """A file of a dataset is not what it should be: its path and key, what was expected, found."""
+    """A file of a dataset is damaged: its path and key, what was expected, what was found."""
 
     def __init__(self, path: object, key: str | None, expected: str, found: str):
         where = f"episode '{path}'" + (f", key '{key}'" if key else "")
@@ -25,7 +25,7 @@ class DamageError(DataError):
         self.path, self.key, self.expected, self.found = str(path), key, expected, found
 
     def parts(self) -> tuple[str, str | None, str, str]:
-        """Return what it was made of, to be written down."""
+        """Return the arguments it was made of, so that they can be saved."""
         return self.path, self.key, self.expected, self.found
 
 
@@ -38,7 +38,7 @@ class LockedError(ZsrlError):
 
 
 class DivergedError(ZsrlError):
-    """No seed of a run has finite numbers any more."""
+    """Every seed of a run has reached NaN or infinity."""
 
 
 class TaskError(ZsrlError):
@@ -46,7 +46,7 @@ class TaskError(ZsrlError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return the line for a name that is not in a table, with the nearest one that is."""
+    """Return the message for an unknown name, with the nearest known one."""
     options = sorted(known)
     near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""

@@ -1,4 +1,4 @@
-"""From losses to an update, once for every encoder and for the policy.
+"""From losses to an update, for every encoder and for the policy.
 
 params[part] <- Adam(grad_{params[part]} loss)     for each step, in order
 target       <- target + tau (params - target)     for the parts that have a target
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from zsrl_jax.types import LearnerState, Metrics
 
-ALL = "all"  # as the part of a step: all parameters descend one loss together
+ALL = "all"  # the part of a step in which all parameters descend one loss together
 
 
 class Step(NamedTuple):
@@ -90,7 +90,8 @@ def _pick(params, part):
 def _every(spec, take, step, state, batch, key):
     """Take a step at every n-th update; `step` is not batched over seeds, so one branch runs.
 
-    Its metrics count n-fold where it is taken and 0 where not: their mean over updates is right.
+    Metrics are multiplied by n where the step is taken and are 0 elsewhere, so that their mean
+    over updates is right.
     """
 
     def taken(state):

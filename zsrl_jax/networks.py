@@ -1,11 +1,11 @@
-"""The networks, and the only file that knows flax: each factory gives Net(init, apply).
+"""The networks. Each factory gives Net(init, apply); no other file imports flax.
 
     phi(s)       MLP, L2-normalised to the radius
     actor(s, z)  streams [s], [s, z]: Dense LayerNorm tanh -> Dense ReLU; joined -> ReLU -> tanh
     twin(s,a,z)  streams [s, a], [s, z] of the same form; joined -> two heads ReLU -> out
 
-A `z` of width 0 is allowed: the second stream then sees the state alone. So is a `z` of fewer rows
-than the states have: each of its rows serves a run of them, and is multiplied once for all.
+A `z` of width 0 is allowed: the second stream then sees the state alone. A `z` may also have fewer
+rows than the states: each of its rows then serves a block of states, and is multiplied only once.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,27 +33,27 @@ def project(x: Float[Array, "*batch d"], radius: float | Array) -> Float[Array, 
 
 
 def sphere_radius(name: str, dim: int) -> float:
-    """Return the radius of the sphere: `sqrt_d` (the field's) or `unit` (the paper's letter)."""
+    """Return the sphere radius: `sqrt_d` (usual in the field) or `unit` (as in the paper)."""
     return {"sqrt_d": float(dim) ** 0.5, "unit": 1.0}[name]
 
 
 def repeat_rows(z: Float[Array, "task d"], rows: int) -> Float[Array, "row d"]:
-    """Repeat each row for a run of rows, so that there are so many in all."""
+    """Repeat each row of z equally often, until there are `rows` rows."""
     return jnp.repeat(z, rows // z.shape[0], axis=0, total_repeat_length=rows)
 
 
 class Dense(nn.Module):
-    """x W + b of inputs side by side.
+    """x W + b, where x is the concatenation of the inputs.
 
-    A last input of fewer rows is multiplied before it is repeated; one that needs no gradient costs
-    no product on the way back.
+    A last input with fewer rows is multiplied before it is repeated. An input that needs no
+    gradient costs no product in the backward pass.
     """
 
     width: int
 
     @nn.compact
     def __call__(self, *inputs):
-        """Multiply the inputs with their rows of the kernel, and add."""
+        """Multiply each input by its rows of the kernel, and add."""
         shape = (sum(x.shape[-1] for x in inputs), self.width)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
         bias = self.param("bias", nn.initializers.zeros, (self.width,))
@@ -110,7 +110,7 @@ class _Twin(nn.Module):
     def __call__(self, obs, action, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
         joined = streams[0](obs, action), streams[1](obs, z)
-        both = Dense(2 * self.width)(*joined)  # one layer for both heads' hidden ones
+        both = Dense(2 * self.width)(*joined)  # the hidden layers of both heads, as one layer
         heads = []
         for hidden in jnp.split(both, 2, axis=-1):
             hidden = nn.LayerNorm()(hidden) if self.head_norm else hidden

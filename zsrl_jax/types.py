@@ -1,6 +1,6 @@
 """The nouns of the project: NamedTuples of arrays, or of pure functions.
 
-One seed everywhere: no array here has a seed axis. `train` adds it, as axis 0, by vmap.
+One seed everywhere: no array here has a seed axis. `seeds.over_seeds` adds it, as axis 0.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Metrics = dict[str, Array]
 
 
 class Spec(NamedTuple):
-    """What an encoder or a policy must know of the data before it sees any."""
+    """The sizes that an encoder or a policy needs before it sees any data."""
 
     obs_dim: int
     action_dim: int
@@ -25,7 +25,7 @@ class Store(NamedTuple):
     obs: Float[Array, "episode row obs"]  # T+1 rows: the reset, then the state after each action
     action: Float[Array, "episode step action"]  # action t leads from obs t to obs t+1
     discount: Float[Array, "episode step"]  # 0 where obs t+1 is terminal, else 1
-    length: Int[Array, " episode"]  # steps of each episode; what stands behind them is padding
+    length: Int[Array, " episode"]  # steps of each episode; the rows after them are padding
 
 
 class Transition(NamedTuple):
@@ -80,7 +80,7 @@ class Policy(NamedTuple):
 
 
 class OwnPolicy(NamedTuple):
-    """The policy that an encoder trained beside itself, whose z is E[features r]."""
+    """The policy that an encoder trained together with itself; its z is E[features r]."""
 
     take: Callable[[Params], tuple[Params, Params]]  # trained -> (what `features` needs, actor)
     features: Callable[[Params, Array], Array]
@@ -95,16 +95,16 @@ class Sampler(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Where a seed stopped being numbers."""
+    """Where a seed stopped being finite."""
 
     seed: int
     stage: str
-    step: int  # the update that went wrong; the state kept is of `kept`
+    step: int  # the update that went wrong; the kept state is that of update `kept`
     quantity: str
     kept: int
 
     def __str__(self) -> str:
-        """Tell it in one line."""
+        """Return the failure in one line."""
         return (
             f"seed {self.seed} failed: {self.stage}, update {self.step}: {self.quantity} is not "
             f"finite; its state is kept as of update {self.kept}"

@@ -60,7 +60,7 @@ def test_a_damaged_save_and_a_cut_off_episode_are_named(home, capsys):
     assert "agent' is damaged: file 'tree/_METADATA' is missing; the same command again" in text
     assert str(episode) in text and "3 of 4 opened are whole" in text
     shutil.rmtree(step_saves.step_folder(home / "runs/cheetah_fb_btd/encoder", 20))
-    assert "it starts anew" in told(capsys)[1]
+    assert "the stage starts anew" in told(capsys)[1]
 
 
 def test_a_run_at_work_is_left_alone(home, capsys):

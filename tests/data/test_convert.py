@@ -56,7 +56,7 @@ def test_the_commands(tmp_path):
     write_counters(tmp_path / "from", ["episode_0_5.npz", "episode_1_5.npz"])
     card = command("inspect", tmp_path / "from", f"--plot={tmp_path / 'x.png'}")
     assert card.returncode == 0, card.stderr
-    for word in ("exorl", "cheetah", "10", "5 each", "a transition", "missing: nothing",
+    for word in ("exorl", "cheetah", "10", "5 each", "per transition", "missing: nothing",
                  "state coverage", "speed", "reward run_backward"):  # fmt: skip
         assert word in card.stdout, word
     assert (tmp_path / "x.png").stat().st_size > 10_000

@@ -32,7 +32,7 @@ def test_a_bomb_is_not_inflated(tmp_path):
     place = data.index(b"PK\x01\x02") + 24  # the size that the directory claims
     data[place : place + 4] = struct.pack("<I", 4_000_000_000)
     (tmp_path / "bomb.npz").write_bytes(bytes(data))
-    with pytest.raises(DamageError, match="at most 1032 bytes a byte"):
+    with pytest.raises(DamageError, match="at most 1032 bytes per byte"):
         npz.read(tmp_path / "bomb.npz", ["observation"])
 
 

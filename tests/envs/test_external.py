@@ -181,7 +181,7 @@ def _unseedable():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: External(dict, 1, num_processes=0), "dict is no environment"),
+        (lambda: External(dict, 1, num_processes=0), "dict is not an environment"),
         (lambda: External(_discrete, 1, num_processes=0), "bounded continuous action"),
         (lambda: External(_unbounded, 1, num_processes=0), "finite bounds"),
         (lambda: External(_unseedable, 1, num_processes=0).reset([1]), "a parameter 'seed'"),
@@ -198,5 +198,5 @@ def test_bad_input_is_told(call, text):
 def test_a_reward_of_the_wrong_shape_is_told():
     with External(Counter, 2, num_processes=0, reward=lambda obs: obs) as env:
         env.reset([0, 1])
-        with pytest.raises(DataError, match="expected one a row"):
+        with pytest.raises(DataError, match="expected one per row"):
             env.step(np.zeros((2, 2)))

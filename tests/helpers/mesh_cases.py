@@ -110,11 +110,11 @@ def test_devices_tell_who_works(noise_dataset, tmp_path, capsys):
     config.update({"seeds": 5, "encoder": {"updates": 0}})
     with pipeline.running(config, noise_dataset, tmp_path) as run:
         assert run.mesh.devices.shape == (5, 1)
-    assert "devices: seed 5 x data 1, cpu; 3 more stand by" in capsys.readouterr().out
+    assert "devices: seed 5 x data 1, cpu; 3 more are idle" in capsys.readouterr().out
 
 
 def test_a_store_on_the_host_feeds_one_device(noise_dataset, tmp_path):
     config = small()
     config.data.device_gib = 1e-9
-    with pytest.raises(ConfigError, match="one device can be fed"):
+    with pytest.raises(ConfigError, match="which can feed one device"):
         train(config, noise_dataset, tmp_path, quiet=True)

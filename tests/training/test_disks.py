@@ -24,7 +24,7 @@ def test_a_damaged_save_is_told_and_the_run_still_ends_the_same(clean, tmp_path,
     file.write_bytes(file.read_bytes()[:-5])
     assert equal(learn(make_run(tmp_path)), clean[0]) and lines(tmp_path) == clean[1]
     told = capsys.readouterr().err
-    assert "step_00000040' is damaged: file 'tree/_METADATA'" in told and "passed over" in told
+    assert "step_00000040' is damaged: file 'tree/_METADATA'" in told and "it is skipped" in told
 
 
 @contextlib.contextmanager

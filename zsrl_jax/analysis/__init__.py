@@ -1,4 +1,4 @@
-"""What results say: statistics of scores, geometry of tasks, and what an encoder alone tells.
+"""Analysis of results: statistics of scores, geometry of tasks, studies of an encoder alone.
 
-Nothing here trains a policy; the studies of the paper and the report are made of it.
+Nothing here trains a policy; the paper's studies and the report use it.
 """

@@ -1,7 +1,7 @@
-"""What a trained encoder alone tells, before any policy: dilution of returns, and where tasks lie.
+"""Studies of a trained encoder without a policy: dilution of returns, and where tasks lie.
 
-Both train the encoder if it is not on disk, then draw occupancies and task vectors of every seed
-and hand them to `geometry`, whose docstring has the equations.
+Both train the encoder if it is not on disk. Then they draw occupancies and task vectors of every
+seed and pass them to `geometry`, whose docstring has the equations.
 """
 
 from pathlib import Path
@@ -100,12 +100,12 @@ def task_space(
 
 
 def _alive(run: Run) -> list[int]:
-    """Return the places of the seeds that have not failed."""
+    """Return the indices of the seeds that have not failed."""
     return [place for place in range(len(run.keys)) if place not in run.failed]
 
 
 def _plain(config: ConfigDict) -> ConfigDict:
-    """Return a config whose prompts are the regression's z; the data's nearest tasks lie on it."""
+    """Return a config whose prompts give the regression's z, not the data's nearest task."""
     plain = config.copy_and_resolve_references()
     plain.infer.nearest = 0
     return plain
@@ -114,7 +114,7 @@ def _plain(config: ConfigDict) -> ConfigDict:
 def _occupancies(
     run: Run, encoded: Encoded, num: int
 ) -> tuple[Float[np.ndarray, "seed n d"], Float[np.ndarray, " seed"]]:
-    """Draw psi of pieces, and the mean square norm of phi, for every seed."""
+    """Draw psi of sub-trajectories, and the mean square norm of phi, for every seed."""
     section = run.config.tasks
 
     def one(key: Key[Array, ""], data: Any) -> tuple[Array, Array]:

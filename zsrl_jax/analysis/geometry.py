@@ -1,4 +1,4 @@
-"""What task distributions see of the data: how much the returns differ, and where tasks lie.
+"""How much returns differ under a task distribution, and where its tasks lie.
 
     Sigma = Cov(psi)   of the occupancies of sub-trajectories,   J(tau, z) = psi_tau.z,   |z| = 1
 
@@ -6,7 +6,7 @@
 
 (the paper's proposition on vanishing variance). Returns are in the paper's units: task vectors are
 scaled to norm 1, and features to a mean square norm of 1, which for an encoder on a sphere is a
-division by its radius. Without that the radius sqrt(d), on which we train, would cancel the 1 / d.
+division by its radius. Otherwise the radius sqrt(d) that we train with would cancel the 1 / d.
 """
 
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from jaxtyping import Float
 
 
 class Overlap(NamedTuple):
-    """Whose sample lies nearest to a task, counted over tasks where it lies near enough."""
+    """Which set has the nearest sample to a task, over tasks whose nearest is near enough."""
 
-    share: dict[str, float]  # of tasks whose nearest sample is this set's and above the threshold
+    share: dict[str, float]  # of tasks whose nearest sample is in this set and above the threshold
     cosine: dict[str, float]  # mean over tasks of the best cosine with this set
     threshold: float
 
@@ -29,7 +29,7 @@ def normalized_trace(psi: Float[np.ndarray, "n d"]) -> float:
 
 
 def return_variance(psi: Float[np.ndarray, "n d"], z: Float[np.ndarray, "m d"]) -> float:
-    """Return the variance over behaviours of psi.z, averaged over tasks, a few tasks at a time."""
+    """Return the variance over behaviours of psi.z, averaged over tasks."""
     psi, z = np.asarray(psi, np.float64), unit(z)
     parts = np.array_split(z, max(1, len(psi) * len(z) // 10_000_000))
     return float(np.concatenate([np.var(psi @ part.T, axis=0) for part in parts]).mean())
@@ -40,7 +40,7 @@ def overlap(
     samples: dict[str, Float[np.ndarray, "n d"]],
     threshold: float = 0.5,
 ) -> Overlap:
-    """Return for each set of samples the share of tasks whose nearest neighbour is one of it."""
+    """Return for each set of samples the share of tasks whose nearest neighbour is in it."""
     best = np.stack([(unit(tasks) @ unit(z).T).max(axis=1) for z in samples.values()])
     winner, near = best.argmax(axis=0), best.max(axis=0) >= threshold
     share = {name: float(np.mean((winner == i) & near)) for i, name in enumerate(samples)}

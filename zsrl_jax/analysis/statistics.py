@@ -1,4 +1,4 @@
-"""What scores of a few runs say, and how surely; numpy alone, the same numbers on every call.
+"""Statistics of scores of a few runs, with intervals; numpy only, the same numbers on every call.
 
     interquartile mean          the mean of all scores without the lowest and the highest quarter
     stratified bootstrap        runs are drawn anew, with replacement, within each task
@@ -7,10 +7,10 @@
 
 The definitions are those of Agarwal et al., Deep RL at the Edge of the Statistical Precipice
 (2021). Scores are [run, task], nan where a task has fewer runs than others. One departure: `paired`
-compares run i with run i alone, because seed i of two samplers shares its encoder, data and
-batches; without it all pairs count, as there. As there, too, runs are drawn for each task by
-itself: where the tasks of a seed rise and fall together (one policy answers them all), the
-interval of their mean is narrower than it should be.
+compares run i only with run i, because seed i of two samplers shares its encoder, data and batches;
+without it all pairs count, as in their paper. Also as there, runs are drawn for each task
+separately: if the scores of a seed's tasks rise and fall together (one policy serves them all), the
+interval of their mean is too narrow.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
 def interquartile_mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
     """Return the mean of the middle half: floor(n / 4) scores are cut off at either end.
 
-    Of several tables at once all have the same number n of scores.
+    If there are several tables, all must have the same number n of scores.
     """
     table = np.asarray(scores, np.float64)
     ordered = np.sort(table.reshape(*table.shape[:-2], -1), axis=-1)  # nan comes last
@@ -62,7 +62,7 @@ def bootstrap(
     """Return a statistic of [..., run, task] and its 95 % percentile interval."""
     scores = _table(scores)
     scores = np.take_along_axis(scores, np.isnan(scores).argsort(axis=0, kind="stable"), axis=0)
-    runs = np.isfinite(scores).sum(axis=0)  # of each task, first in its column
+    runs = np.isfinite(scores).sum(axis=0)  # of each task; they come first in its column
     picks = np.random.default_rng(seed).integers(0, runs, (repetitions, *scores.shape))
     drawn = scores[picks, np.arange(scores.shape[1])[None, None]]
     drawn[:, np.isnan(scores)] = np.nan
@@ -105,9 +105,9 @@ def gain(better: float, than: float) -> float:
 
 
 def outcome(better: Float[np.ndarray, " run"], than: Float[np.ndarray, " run"]) -> str:
-    """Call a comparison win, tie or loss: a tie where the means lie within their errors.
+    """Call a comparison win, tie or loss: a tie if the means differ by less than their error.
 
-    The error is that of the difference of two means, sqrt(s1^2 / n1 + s2^2 / n2); with one run a
+    The error is that of the difference of two means, sqrt(s1^2 / n1 + s2^2 / n2). With one run per
     side there is none, and only equal scores tie.
     """
     (m1, s1), (m2, s2) = mean_spread(better), mean_spread(than)

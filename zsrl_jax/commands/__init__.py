@@ -1,6 +1,6 @@
-"""The commands: `zsrl NAME ...` where the package is installed, `python -m experiments.NAME` here.
+"""The commands: `zsrl NAME ...` for the installed package, `python -m experiments.NAME` here.
 
-Each reads flags, calls the library and prints; what goes wrong is one clear line and an exit code.
+Each reads flags, calls the library and prints. An error is one clear line and an exit code.
 """
 
 import runpy
@@ -11,8 +11,8 @@ COMMANDS = {
     "collect": "collect reward-free data",
     "data": "look at datasets, or convert them",
     "video": "film a finished run",
-    "diagnose": "look at the training of runs",
-    "report": "make one page of runs and studies",
+    "diagnose": "draw the training curves of runs",
+    "report": "make one page from runs and studies",
     "paper": "run a study of the paper",
     "bench": "measure the parts",
     "doctor": "check the machine and what runs left behind",
@@ -26,7 +26,7 @@ def start(name: str) -> None:
 
 
 def program(name: str) -> list[str]:
-    """Return the words that a person types for a command: as this process was started."""
+    """Return the words to type for a command, in the way this process was started."""
     return ["zsrl", name] if _started else ["python", "-m", f"experiments.{name}"]
 
 
@@ -55,4 +55,4 @@ def usage() -> str:
     """Return the list of commands."""
     rows = [f"  {name:<10}{text}" for name, text in COMMANDS.items()]
     head = "zsrl COMMAND [flags]: zero-shot offline reinforcement learning in JAX"
-    return "\n".join([head, "", *rows, "", "zsrl COMMAND --help tells a command's flags."])
+    return "\n".join([head, "", *rows, "", "zsrl COMMAND --help lists a command's flags."])

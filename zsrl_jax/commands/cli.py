@@ -1,7 +1,7 @@
-"""Start a command so that what goes wrong is one clear line and an exit code, never a traceback.
+"""Start a command so that an error is one clear line and an exit code, never a traceback.
 
-0 finished; 2 bad input, or refused; 3 a seed is not finite any more; 74 the disk takes no files;
-75 stopped by a signal, the same command again goes on.
+0 finished; 2 bad input, or refused; 3 a seed became NaN or infinite; 74 the disk takes no files;
+75 stopped by a signal: the same command again goes on.
 """
 
 import errno
@@ -21,14 +21,14 @@ from zsrl_jax.devices import compile_cache, processes, signals
 from zsrl_jax.errors import ConfigError, DiskError, DivergedError, ZsrlError
 from zsrl_jax.settings.by_name import resolve
 
-GRACE = 2.0  # seconds that the first of several processes waits before it takes all along
+GRACE = 2.0  # seconds that the first of several processes waits before it ends them all
 REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def run(main: Callable, join: Callable | None = None) -> None:
-    """Parse flags and run main(argv); before that `join` the other processes of a run."""
-    logging.set_verbosity(logging.WARNING)  # checkpoints are chatty
+    """Parse flags and run main(argv), after `join` has met the other processes of a run."""
+    logging.set_verbosity(logging.WARNING)  # Orbax logs a lot
     warnings.formatwarning = one_line
     try:
         signals.leave_at_once()
@@ -40,9 +40,9 @@ def run(main: Callable, join: Callable | None = None) -> None:
         _leave(_fail(error), error)
     except signals.Stopped as error:
         _tell(f"\nstopped by {error}: the same command again goes on from here", error)
-        gc.freeze()  # else Python looks through all of JAX before it leaves: a second, or many
+        gc.freeze()  # otherwise Python's last collection takes seconds with JAX
         _leave(STOPPED, error)
-    except KeyboardInterrupt as error:  # where there was nothing to save
+    except KeyboardInterrupt as error:  # there was nothing to save
         _tell("\nstopped", error)
         _leave(130, error)
     except Exception as error:
@@ -58,41 +58,41 @@ def run(main: Callable, join: Callable | None = None) -> None:
 
 
 def _leave(code: int, error: BaseException) -> None:
-    """End the command; among several processes at once, unless all of them are leaving too."""
+    """End the command; one of several processes ends at once, unless all of them end too."""
     if not processes.several() or processes.is_shared(error):
         sys.exit(code)
     sys.stdout.flush()
     sys.stderr.flush()
     if processes.is_first():
-        time.sleep(GRACE)  # the others may be about to leave for the same reason, each with a code
+        time.sleep(GRACE)  # the others may be ending for the same reason, with their own exit codes
     os._exit(code)
 
 
 def _tell(text: str, error: BaseException) -> None:
-    """Say why the command ends, unless the first process says it for this one."""
+    """Print why the command ends, unless the first process prints it for all."""
     if processes.is_first() or not processes.is_shared(error):
         print(text, file=sys.stderr)
 
 
 def one_line(message: Warning | str, *_: object, **__: object) -> str:
-    """Tell a warning without the place in the code that it came from."""
+    """Format a warning as one line, without its place in the code."""
     return f"warning: {' '.join(str(message).split())}\n"
 
 
 def refuse_arguments(argv: list[str]) -> None:
-    """Refuse what is not a flag: a forgotten dash would be a field silently not set."""
+    """Refuse what is not a flag: with a forgotten dash, a field would silently not be set."""
     if len(argv) > 1:
         raise ConfigError(f"unexpected argument '{argv[1]}': flags start with --")
 
 
 def read_config(flag: flags.FlagHolder) -> ConfigDict:
-    """Return the config of a config-file flag, or say why there is none."""
+    """Return the config of a config-file flag, or raise why there is none."""
     config = flag.value
     if config is None:
         raise ConfigError(f"no config: expected --{flag.name}=configs/cheetah_fb_btd.py or another")
     try:
         config.to_dict()
-    except OSError as error:  # ml_collections reports a missing file only when it is asked for
+    except OSError as error:  # ml_collections reports a missing file only on access
         raise ConfigError(f"the config file cannot be loaded: {_reason(error)}") from error
     return config
 
@@ -103,7 +103,7 @@ def _reason(error: OSError) -> str:
 
 
 def _with_named_configs(argv: list[str]) -> list[str]:
-    """Return the arguments with config files that are not there replaced by ours of that name."""
+    """Replace config files that do not exist by the package's config of the same name."""
     found = []
     for word in argv:
         name, equals, value = word.partition("=")

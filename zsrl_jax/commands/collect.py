@@ -1,7 +1,7 @@
 """Collect reward-free data: python -m experiments.collect --domain=cheetah --episodes=500
 
-The explorer's recipe is that of the machine's scale; --recipe=configs/explorer.py:paper takes
-another, --recipe.batch=512 sets a field.
+The explorer's recipe is that of the machine's scale. --recipe=configs/explorer.py:paper takes
+another; --recipe.batch=512 sets a field.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ from zsrl_jax.exploration.collection import default_folder
 from zsrl_jax.settings.by_name import resolve
 
 DOMAIN = flags.DEFINE_string("domain", "cheetah", "which robot")
-EPISODES = flags.DEFINE_integer("episodes", 500, "episodes in all, those on disk included")
-SEED = flags.DEFINE_integer("seed", 0, "of the agent and the initial states")
+EPISODES = flags.DEFINE_integer("episodes", 500, "episodes in total, including those on disk")
+SEED = flags.DEFINE_integer("seed", 0, "seed of the agent and the initial states")
 OUT = flags.DEFINE_string("out", None, "folder; default runs/data/<domain>/rnd_<episodes>_<seed>")
 RECIPE = config_flags.DEFINE_config_file(
     "recipe", resolve("configs/explorer.py"), "the explorer's fields"
@@ -25,12 +25,12 @@ RECIPE = config_flags.DEFINE_config_file(
 
 
 def main(argv) -> None:
-    """Collect what is not on disk yet, then tell what the data covers."""
+    """Collect what is not on disk yet, then print what the data covers."""
     cli.refuse_arguments(argv)
     out = Path(OUT.value or default_folder(DOMAIN.value, EPISODES.value, SEED.value))
     recipe = cli.read_config(RECIPE)
     updates = 1 / recipe.steps_per_update
-    print(f"explorer: width {recipe.width}, batch {recipe.batch}, {updates:.2g} updates a step")
+    print(f"explorer: width {recipe.width}, batch {recipe.batch}, {updates:.2g} updates per step")
     dataset = collect(DOMAIN.value, EPISODES.value, SEED.value, out, recipe)
     print(dataset)
     print("\n".join(coverage(dataset)))

@@ -1,6 +1,6 @@
 """Datasets from the command line.
 
-python -m experiments.data inspect PATH [--plot out.png]             a card of what it holds
+python -m experiments.data inspect PATH [--plot out.png]             a summary of what it holds
 python -m experiments.data convert SRC DST --to exorl|ogbench|minari  between formats
 """
 
@@ -12,17 +12,17 @@ from zsrl_jax.data import summary
 from zsrl_jax.data.writing import WRITERS, write_dataset
 from zsrl_jax.errors import ConfigError, unknown
 
-FORMAT = flags.DEFINE_string("format", "auto", "of the data that is read")
+FORMAT = flags.DEFINE_string("format", "auto", "format of the data that is read")
 PLOT = flags.DEFINE_string("plot", None, "inspect: draw the data into this file")
 TO = flags.DEFINE_enum("to", None, list(WRITERS), "convert: the format to write")
-ON_BAD = flags.DEFINE_enum("on_bad", "error", ["error", "skip"], "what a damaged episode does")
-MAX_EPISODES = flags.DEFINE_integer("max_episodes", None, "only the first so many")
-STORE = flags.DEFINE_string("store", None, "folder for packed stores; default beside the data")
+ON_BAD = flags.DEFINE_enum("on_bad", "error", ["error", "skip"], "what to do with damaged ones")
+MAX_EPISODES = flags.DEFINE_integer("max_episodes", None, "read only the first N episodes")
+STORE = flags.DEFINE_string("store", None, "folder for packed stores; default: beside the data")
 COMMANDS = {"inspect": ("PATH",), "convert": ("SRC", "DST")}
 
 
 def main(argv) -> None:
-    """Dispatch to the command that the first argument names."""
+    """Run the command that the first argument names."""
     name, given = argv[1] if len(argv) > 1 else "", argv[2:]
     if name not in COMMANDS:
         raise ConfigError(unknown("command", name, COMMANDS))
@@ -42,7 +42,7 @@ def _load(path: str):
 
 
 def inspect(path: str) -> None:
-    """Print the card of a dataset, and draw it where --plot names a file."""
+    """Print the summary of a dataset; draw it if --plot names a file."""
     dataset = _load(path)
     dataset.verify()
     for line in summary.describe(dataset):

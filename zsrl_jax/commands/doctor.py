@@ -1,9 +1,9 @@
-"""Is this machine fit for a run, and is what runs left here whole? python -m experiments.doctor
+"""Can this machine run, and are the runs and data on it intact? python -m experiments.doctor
 
     python -m experiments.doctor [FOLDER ...]      # run folders, data folders, or folders of them
 
-One line for each thing looked at, in plain words. Without folders: `runs`, and ZSRL_DATA. The exit
-code is 1 where something is broken, else 0; a warning breaks nothing.
+It prints one line per check. Without folders it looks at `runs` and ZSRL_DATA. The exit code is 1
+if something is broken, else 0; a warning does not count.
 """
 
 import importlib.metadata
@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "numpy", "ml_collections")
-LITTLE_MEMORY, LITTLE_DISK = 4.0, 5.0  # GiB: what a laptop run takes, with some room
+LITTLE_MEMORY, LITTLE_DISK = 4.0, 5.0  # GiB: what a laptop run takes, and some reserve
 MOST = 200  # episodes of a data folder that are opened
 
 
 class Finding(NamedTuple):
-    """What was seen: ok, warn or BROKEN, and a line of words."""
+    """The result of a check: ok, warn or BROKEN, and one line of text."""
 
     state: str
     text: str
 
 
 def versions() -> Iterator[Finding]:
-    """Look at the packages: first the pair that must fit, dm_control and mujoco."""
+    """Check the packages, first the pair that must fit: dm_control and mujoco."""
     found = {name: _version(name) for name in ("dm_control", "mujoco")}
     pair = " with ".join(f"{name} {version}" for name, version in found.items())
     try:
@@ -46,7 +46,7 @@ def versions() -> Iterator[Finding]:
 
 
 def devices() -> Iterator[Finding]:
-    """Ask JAX what it computes on, and whether it computes."""
+    """Check which devices JAX sees, and whether it computes."""
     import jax
     import jax.numpy as jnp
 
@@ -57,10 +57,10 @@ def devices() -> Iterator[Finding]:
 
 
 def memory() -> Iterator[Finding]:
-    """Look at the memory that is free."""
+    """Check the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     facts = Path("/proc/meminfo")
-    if facts.exists():  # counts what the system would give back
+    if facts.exists():  # includes what the system can free
         rows = dict(line.split(":") for line in facts.read_text().splitlines())
         free = int(rows["MemAvailable"].split()[0]) / 2**20
     state = "ok" if free >= LITTLE_MEMORY else "warn"
@@ -68,7 +68,7 @@ def memory() -> Iterator[Finding]:
 
 
 def disk(folder: Path = Path("runs")) -> Iterator[Finding]:
-    """Look at the disk that runs go to: room, and whether it takes files."""
+    """Check the disk that runs are written to: free space, and whether it takes files."""
     place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free = shutil.disk_usage(place).free / 2**30
     state = "ok" if free >= LITTLE_DISK else "warn"
@@ -103,7 +103,7 @@ def data(folder: Path) -> Iterator[Finding]:
 
 
 def run_folder(folder: Path) -> Iterator[Finding]:
-    """Check every save of a run against its checksums, and tell how far it came."""
+    """Check every save of a run against its checksums, and report how far the run is."""
     from zsrl_jax.errors import LockedError, ZsrlError
     from zsrl_jax.files import lock
     from zsrl_jax.runs import checkpoint, step_saves
@@ -114,7 +114,7 @@ def run_folder(folder: Path) -> Iterator[Finding]:
             pass
     except LockedError as error:
         yield Finding("ok", f"run: {error}")
-        return  # its saves come and go
+        return  # its saves change while it runs
     except ZsrlError as error:
         yield Finding("warn", f"run: {error}")
     came = []
@@ -127,7 +127,7 @@ def run_folder(folder: Path) -> Iterator[Finding]:
             except ZsrlError as error:
                 bad.append(_line(error))
         good = any(name.startswith(f"{stage} ") for name in came)
-        told = "an older save is good" if good else "no other save is good: it starts anew"
+        told = "an older save is good" if good else "no other save is good: the stage starts anew"
         yield from (Finding("BROKEN", f"run: {line}; {told}") for line in bad)
     if (folder / "agent").exists():
         try:
@@ -166,7 +166,7 @@ def _line(error: BaseException) -> str:
 
 
 def examine(roots: list[Path]) -> Iterator[Finding]:
-    """Look at everything; a check that itself fails is a finding too."""
+    """Run all checks; a check that fails itself is a finding too."""
     for check in (versions, devices, memory, disk):
         yield from _safely(check)
     try:
@@ -188,7 +188,7 @@ def _safely(check: Callable, *args: Path) -> Iterator[Finding]:
 
 
 def main(argv: list[str]) -> int:
-    """Print a line for each finding; return the exit code."""
+    """Print one line per finding; return the exit code."""
     given = [Path(arg) for arg in argv[1:]]
     missing = [folder for folder in given if not folder.is_dir()]
     if missing:

@@ -104,7 +104,7 @@ def main(argv: list[str]) -> None:
     workdir = Path(argv[1])
     agent = zsrl_jax.load(workdir)
     if agent.domain is None:
-        raise TaskError("this run's data is of no known domain: there is nothing to draw")
+        raise TaskError("this run has no known domain: expected a run of a domain of zsrl_jax")
     tasks = TASK.value or list(agent.task_names)
     for task in tasks:
         find_task(agent.domain, task)

@@ -1,4 +1,4 @@
-"""Datasets: one file a format, all packed into one store and read as one `Dataset`."""
+"""Datasets: one file per format; each dataset is packed into a store and read as a `Dataset`."""
 
 from zsrl_jax.data.dataset import Dataset
 from zsrl_jax.data.device import Normalizer, fit_normalizer, store_bytes, to_device

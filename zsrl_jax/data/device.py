@@ -1,4 +1,4 @@
-"""A dataset's way to the device: the normaliser fitted to it, and the store that updates read."""
+"""A dataset on the device: the normaliser fitted to it, and the store that updates read."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from zsrl_jax.types import Store
 
 
 class Normalizer(NamedTuple):
-    """x -> clip((x - mean) / scale, -clip, clip); clip is infinite where nothing is normalised."""
+    """x -> clip((x - mean) / scale, -clip, clip); clip is infinite if nothing is normalised."""
 
     mean: Float[Array, " obs"]
     scale: Float[Array, " obs"]
@@ -26,7 +26,7 @@ class Normalizer(NamedTuple):
 
 
 def fit_normalizer(dataset: Dataset, kind: str, clip: float = 10.0) -> Normalizer:
-    """Fit mean and deviation of the dataset (`standard`), or the identity (`none`)."""
+    """Fit the dataset's mean and deviation (`standard`), or return the identity (`none`)."""
     width = dataset.spec.obs_dim
     if kind == "none":
         return Normalizer(jnp.zeros(width), jnp.ones(width), jnp.asarray(jnp.inf))
@@ -42,7 +42,7 @@ def fit_normalizer(dataset: Dataset, kind: str, clip: float = 10.0) -> Normalize
 
 
 def to_device(dataset: Dataset, normalizer: Normalizer, device: jax.Device | None = None) -> Store:
-    """Copy a dataset to the device (or to the one named), observations normalised for good."""
+    """Copy a dataset to the default or given device; its observations are normalised there."""
     with jax.default_device(device):
         normalizer = jax.device_put(normalizer, device)
         store = Store(

@@ -1,9 +1,9 @@
-"""What a format reads: episodes, each checked before it is let in.
+"""What a format reads: episodes, each checked before it is used.
 
     obs [T+1, O], action [T, A], discount [T], reward [T] or None, physics [T+1, P] or None
 
-Action t leads from obs t to obs t+1, which earns reward t and, where it is terminal, has discount
-0. Whatever is wrong is a `DamageError` with the path, the file's own key, expected and found.
+Action t leads from obs t to obs t+1, which earns reward t; if it is terminal, discount t is 0.
+Anything wrong raises a `DamageError` with the path, the file's own key, expected and found.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +16,11 @@ from zsrl_jax.errors import DamageError
 
 FIELDS = ("obs", "action", "discount", "reward", "physics")
 STATES = ("obs", "physics")  # fields with T+1 rows
-ACTION_SLACK = 1e-5  # beyond [-1, 1], for the rounding of others
+ACTION_SLACK = 1e-5  # allowed beyond [-1, 1], for rounding in foreign data
 
 
 class Episode(NamedTuple):
-    """The arrays of one episode, or None where the source has no such field."""
+    """The arrays of one episode; None if the source has no such field."""
 
     obs: np.ndarray
     action: np.ndarray
@@ -30,7 +30,7 @@ class Episode(NamedTuple):
 
 
 class Key(NamedTuple):
-    """How a field is called in the source, and in which row of it our row 0 stands."""
+    """The name of a field in the source, and which of its rows is our row 0."""
 
     name: str
     first: int = 0
@@ -41,18 +41,18 @@ class Source(NamedTuple):
 
     format: str
     root: Path  # the folder of episodes, or the file
-    files: Sequence[Path]  # all that decide the content
-    names: Sequence[str]  # of episodes, as errors call them
-    lengths: Sequence[int]  # steps that the source claims
+    files: Sequence[Path]  # all files that the content depends on
+    names: Sequence[str]  # of episodes, for error messages
+    lengths: Sequence[int]  # steps of each episode, as the source claims
     read: Callable[[int], Episode]
     keys: Mapping[str, Key]
-    notes: Sequence[str] = ()  # what was done to the data that its user should know
-    label: str = ""  # what a result calls it, if not by its format
-    domain: str | None = None  # as the source says; ExORL's is told by its widths
+    notes: Sequence[str] = ()  # changes made to the data that the user should know of
+    label: str = ""  # its name in results, if not the format's
+    domain: str | None = None  # as the source says; ExORL's is known by its widths
 
 
 def checked(path: object, raw: Episode, keys: Mapping[str, Key], steps: int) -> Episode:
-    """Return an episode in the types of the store, after every field has been checked."""
+    """Check every field of an episode; return it in the types of the store."""
     if steps < 1:
         raise DamageError(path, keys["obs"].name, "at least two rows: a transition", "one row")
     values = {}
@@ -90,7 +90,7 @@ def _checked(path: object, field: str, value: np.ndarray, key: Key, rows: int) -
     with np.errstate(over="ignore"):
         value = np.ascontiguousarray(value, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        doubt = not np.isfinite(np.sum(value))  # a finite sum has finite parts
+        doubt = not np.isfinite(np.sum(value))  # if the sum is finite, so is every part
     if doubt and not np.isfinite(value).all():
         row = int(np.argwhere(~np.isfinite(value.reshape(rows, -1)).all(axis=1))[0, 0])
         raise DamageError(path, name, "finite values", f"value not finite in row {row + first}")
@@ -98,7 +98,7 @@ def _checked(path: object, field: str, value: np.ndarray, key: Key, rows: int) -
 
 
 def flags(path: object, key: str, value: np.ndarray) -> np.ndarray:
-    """Return which rows are marked, above 0, in a whole column of finite numbers."""
+    """Return which rows of a column are above 0; the column must hold finite numbers."""
     value = np.ravel(value)
     if value.dtype.kind not in "fiub":
         raise DamageError(path, key, "numbers", f"type {value.dtype}")
@@ -109,7 +109,7 @@ def flags(path: object, key: str, value: np.ndarray) -> np.ndarray:
 
 
 def casts(raw: Episode, keys: Mapping[str, Key]) -> str | None:
-    """Say which cast an episode needs that loses digits, or None."""
+    """Describe the cast of an episode that loses digits, or return None."""
     if raw.obs.dtype == np.float64:
         return f"key '{keys['obs'].name}' is float64: cast to float32"
     return None

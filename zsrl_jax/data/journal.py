@@ -1,6 +1,6 @@
-"""A store in the making: files of their full size, and a journal of what is safely in them.
+"""An unfinished store: files of their full size, and a journal of the episodes safely in them.
 
-Data is synced before the journal tells of it, so that a line of the journal is always true.
+Data is synced before the journal mentions it, so that a line of the journal is always true.
 """
 
 import contextlib
@@ -17,22 +17,22 @@ from zsrl_jax.data import store
 from zsrl_jax.data.episode import Episode
 from zsrl_jax.errors import DataError
 
-SYNC_SECONDS = 5.0  # of work that a sudden stop may cost
-AHEAD = 8 << 20  # bytes written, after which the disk is asked to begin on them
+SYNC_SECONDS = 5.0  # of work that a sudden stop may lose
+AHEAD = 8 << 20  # bytes after which the system is asked to start writing them to disk
 JOURNAL = "journal.jsonl"
 
 
 def _begin(descriptor: int, end: int) -> None:
-    """Let the disk begin to write what stands before `end`, without waiting for it.
+    """Let the system start writing what lies before `end` to disk, without waiting for it.
 
-    To the system it is advice that these pages are not needed: it writes those that are new, and
-    gives back only those that are on disk already.
+    The call says that these pages are not needed: the system writes new pages, and frees only
+    those that are on disk already.
     """
     os.posix_fadvise(descriptor, 0, end, os.POSIX_FADV_DONTNEED)
 
 
 class Files:
-    """The `.npy` files in the making and the journal of what is safely in them."""
+    """The unfinished `.npy` files, and the journal of the episodes safely in them."""
 
     def __init__(self, part: Path, plan: dict[str, Any]):
         self.part, self.plan, self.pending, self.synced = part, plan, 0, time.monotonic()
@@ -47,12 +47,12 @@ class Files:
         if not self.done and total > free:
             raise DataError(
                 f"the store in '{self.part.parent}' needs {total / 2**30:.1f} GiB, "
-                f"{free / 2**30:.1f} are free: name another folder by data.store"
+                f"{free / 2**30:.1f} are free: name another folder in data.store"
             )
         for field, (shape, dtype) in self.plan["shapes"].items():
             self.files[field] = self._create(field, tuple(shape), np.dtype(dtype))
         lines = [json.dumps(line) + "\n" for line in (self.plan, *self.done)]
-        draft = self.part / f"{JOURNAL}.new"  # without a last line that was cut off
+        draft = self.part / f"{JOURNAL}.new"  # without the last line if it was cut off
         draft.write_text("".join(lines))
         os.replace(draft, self.part / JOURNAL)
         self.journal = (self.part / JOURNAL).open("a")
@@ -65,7 +65,7 @@ class Files:
             os.close(file[0])
 
     def _resume(self) -> list[dict[str, Any]]:
-        """Return what the journal says is done, if it is of this very plan; else start anew."""
+        """Return what the journal says is done, if its plan is the same; else start anew."""
         try:
             lines = (self.part / JOURNAL).read_text().splitlines()
             same = json.loads(lines[0]) == json.loads(json.dumps(self.plan))
@@ -73,7 +73,7 @@ class Files:
             same, lines = False, []
         if not same:
             for file in self.part.iterdir():
-                if file.is_file():  # the folders are what a source unpacked here
+                if file.is_file():  # folders hold what a source unpacked here
                     file.unlink()
             return []
         done = []
@@ -96,7 +96,7 @@ class Files:
         return descriptor, os.fstat(descriptor).st_size - shape[0] * stride, stride
 
     def put(self, place: int, episode: Episode) -> None:
-        """Write an episode to its place; its padding stays a hole in the file."""
+        """Write an episode to its place; its padding remains a hole in the file."""
         for field, (descriptor, offset, stride) in self.files.items():
             data, at = memoryview(getattr(episode, field)).cast("B"), offset + place * stride
             while len(data):
@@ -106,7 +106,7 @@ class Files:
                 _begin(descriptor, at)
 
     def note(self, line: dict[str, Any]) -> None:
-        """Tell the journal of an episode that was written, once it is safely on disk."""
+        """Add an episode that was written; the journal gets it once it is safely on disk."""
         self.done.append(line)
         self.pending += 1
         if time.monotonic() - self.synced > SYNC_SECONDS:

@@ -1,7 +1,7 @@
-"""Pack a source into a store: in parallel, in bounded memory, stopped and resumed at will.
+"""Pack a source into a store: in parallel, in bounded memory, with stop and resume.
 
 Threads read, check and write a few episodes at a time, each to its own place in the files. A
-journal tells which are safely on disk, so that the same call again goes on from there. The store
+journal lists those safely on disk, so that the same call again goes on from there. The store
 appears whole, by a rename, or not at all. Two processes that pack the same source take turns.
 """
 
@@ -23,33 +23,33 @@ def pack(
     on_bad: str = "error",
     progress: bool = True,
 ) -> None:
-    """Pack a source into a store at `folder`; a source may use the folder it is opened with."""
+    """Pack a source into a store at `folder`; a source may use the path it is given as scratch."""
     part = part_of(folder)
     with lock.turn(part, folder) as mine:
         if not mine:
             return
         try:
             _fill(open_source(part), part, on_bad, progress)
-        except DataError:  # the source must change, and then its store starts anew
+        except DataError:  # the source must change first, and then all is packed anew
             discard(part)
             raise
         move_in(part, folder)
 
 
 def _fill(source: Source, part: Path, on_bad: str, progress: bool) -> None:
-    """Write all files of the store; with `skip` the damaged episodes are found before."""
+    """Write all files of the store; with `skip`, find the damaged episodes first."""
     reading = Reading(source, progress)
     good, damages = list(range(len(source.names))), dict[int, DamageError]()
     if on_bad == "skip":
         damages = reading.find_damage()
         good = [i for i in good if i not in damages]
     if not good:
-        raise DataError(f"'{source.root}': no episode is whole, the first: {damages[0]}")
+        raise DataError(f"'{source.root}': no episode is whole; the first: {damages[0]}")
     _write(reading, part, good, [damages[i] for i in sorted(damages)])
 
 
 def _write(reading: Reading, part: Path, good: list[int], skipped: list[DamageError]) -> None:
-    """Write the fields and the manifest of these episodes, from where the journal ends."""
+    """Write the fields and the manifest of these episodes, starting where the journal ends."""
     source = reading.source
     first, told = reading.read(good[0])
     reading.like, reading.seen = (good[0], told.widths), {}

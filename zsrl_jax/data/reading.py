@@ -1,8 +1,8 @@
 """Read a source's episodes: in parallel, in order, each checked by itself and against the others.
 
-All must have the fields and the widths of one another. Where all are read before any is taken
-(`find_damage`), those of most episodes count, so that one odd file is the one left out; else
-those of the first, and an episode without a field that another has is damaged whichever it is.
+All episodes must have the same fields and widths. `find_damage` reads all of them first and takes
+the fields and widths of most episodes as right, so that one odd file is left out. Otherwise those
+of the first episode are right; of two episodes, the one that lacks a field is the damaged one.
 """
 
 import os
@@ -20,11 +20,11 @@ from zsrl_jax.data.dataset import Dataset
 from zsrl_jax.data.episode import Episode, Source, casts, checked
 from zsrl_jax.errors import DamageError, DataError
 
-Widths = tuple[int, Mapping[str, int]]  # an episode, and of each of its fields
+Widths = tuple[int, Mapping[str, int]]  # an episode, and the width of each of its fields
 
 
 class Read(NamedTuple):
-    """What was learnt of an episode that was read and checked, or its damage."""
+    """Checksums and widths of an episode that was read and checked, or its damage."""
 
     sums: Mapping[str, int]
     cast: str | None = None
@@ -33,13 +33,13 @@ class Read(NamedTuple):
 
 
 class Reading:
-    """The reading of one source: whose widths count, and what was seen already."""
+    """The reading of one source: which widths are right, and which episodes were seen."""
 
     def __init__(self, source: Source, progress: bool):
         self.source, self.progress = source, progress
         self.like: Widths | None = None
         self.seen: dict[tuple[int, ...], int] = {}
-        self.dtypes: dict[str, np.dtype] = {}  # of the store; physics comes in two
+        self.dtypes: dict[str, np.dtype] = {}  # of the store; physics may have one of two
 
     def read(self, index: int) -> tuple[Episode, Read]:
         """Read and check one episode by itself."""
@@ -56,22 +56,22 @@ class Reading:
         return Episode(**found), Read(sums, cast, None, widths)
 
     def check(self, index: int) -> Read:
-        """Read one episode for its damage alone."""
+        """Read one episode only to find its damage."""
         try:
             return self.read(index)[1]
         except DamageError as damage:
             return Read({}, damage=damage)
 
     def misfit(self, index: int, widths: Mapping[str, int]) -> DamageError | None:
-        """Return the damage where an episode is not like the one before it that counts."""
+        """Return the damage if an episode's fields or widths are not the right ones."""
         mine = index, widths
         if self.like is None or widths == self.like[1]:
             return None
-        lacks = widths.keys() - self.like[1].keys()  # who lacks a field is the damaged one
+        lacks = widths.keys() - self.like[1].keys()  # the one that lacks a field is damaged
         return self._odd(self.like, mine) if lacks else self._odd(mine, self.like)
 
     def _odd(self, bad: Widths, good: Widths) -> DamageError:
-        """Return the damage of an episode whose fields or widths are not those of another."""
+        """Return the damage of an episode whose fields or widths differ from a good one's."""
         (index, found), (example, wanted) = bad, good
         names, like = self.source.names, f"as in '{Path(self.source.names[example]).name}'"
         field = next(k for k in [*wanted, *found] if wanted.get(k) != found.get(k))
@@ -80,11 +80,11 @@ class Reading:
         return DamageError(names[index], self.source.keys[field].name, expected, have)
 
     def find_damage(self) -> dict[int, DamageError]:
-        """Read all for their damage; the fields and widths of most episodes count."""
+        """Read all to find their damage; the fields and widths of most episodes are right."""
         found = dict(self.each(list(range(len(self.source.names))), self.check, "check"))
         damages = {i: read.damage for i, read in found.items() if read.damage is not None}
         kinds = {i: read.widths for i, read in found.items() if i not in damages}
-        if kinds:  # of kinds as frequent as each other, the first
+        if kinds:  # the most frequent kind; the first of equals
             usual = Counter(tuple(k.items()) for k in kinds.values()).most_common(1)[0][0]
             example = next(i for i, kind in kinds.items() if tuple(kind.items()) == usual)
             good = example, kinds[example]
@@ -94,7 +94,7 @@ class Reading:
     def each(
         self, indices: list[int], work: Callable[[int], Read], title: str
     ) -> Iterator[tuple[int, Read]]:
-        """Yield (index, read) in order, a few in flight; duplicates are found here."""
+        """Yield (index, read) in order, with a few in parallel; find duplicates."""
         workers = min(len(os.sched_getaffinity(0)), 16)
         todo, flying = iter(indices), deque[tuple[int, Future]]()
         with (
@@ -114,7 +114,7 @@ class Reading:
                 pool.shutdown(cancel_futures=True)
 
     def once(self, index: int, read: Read) -> Read:
-        """Return what was read, or the damage that it is a copy of another episode."""
+        """Return what was read, or a damage if it is a copy of another episode."""
         mark = (read.sums.get("obs", -1), read.sums.get("action", -1), self.source.lengths[index])
         first = self.seen.setdefault(mark, index)
         if read.damage is not None or first == index:
@@ -150,7 +150,7 @@ def read_all(source: Source, on_bad: str = "error", progress: bool = True) -> Da
         elif read.cast:
             casts.append(read.cast)
     if not kept:
-        raise DataError(f"'{source.root}': no episode is whole, the first: {skipped[0]}")
+        raise DataError(f"'{source.root}': no episode is whole; the first: {skipped[0]}")
     notes = (*source.notes, *dict.fromkeys(casts))
     return Dataset.from_episodes(
         [kept[i] for i in sorted(kept)], source=f"{source.label or source.format}:{source.root}",

@@ -1,11 +1,11 @@
 """Draw transitions, states and futures from a store, on the device.
 
 A transition is (obs[t], action[t], obs[t+1]) of one episode, uniform over all transitions of the
-data. In ExORL's files action t+1 and reward t+1 stand beside the state they led to; the loader
-has already undone that offset, so that row 0's dummy action does not exist here.
+data. In ExORL's files action t+1 and reward t+1 are in the row of the state they led to. The loader
+has undone that offset, so row 0's dummy action does not exist here.
 
-The future of a transition at step t is obs[t+k], k ~ Geom(1 - discount), k >= 1; a k that leads
-out of the episode stops at its last state, as in the public code of the field.
+The future of a transition at step t is obs[t+k], k ~ Geom(1 - discount), k >= 1. If t+k is beyond
+the episode, it is the episode's last state, as in the public code of the field.
 """
 
 import jax
@@ -72,5 +72,5 @@ def draw_futures(
 ) -> Float[Array, "batch obs"]:
     """Draw a state k steps ahead of each transition's first, k geometric, in the same episode."""
     ahead = jax.random.geometric(key, 1.0 - discount, batch.step.shape)
-    room = store.length[batch.episode] - batch.step  # compared before it is added: no overflow
+    room = store.length[batch.episode] - batch.step  # compared before the sum, which could overflow
     return store.obs[batch.episode, batch.step + jnp.minimum(ahead, room)]

@@ -3,9 +3,9 @@
     obs.npy [episode, T+1, O], action.npy [episode, T, A], discount.npy, reward.npy, physics.npy
 
 Observations are kept once: the next observation is the next row. The manifest holds the format's
-version, sizes, a checksum of every episode of every field, and the source's files with size and
-time: a source that changed is packed anew. Opening maps the files and checks the manifest and the
-sizes; contents are compared with their checksums when a run takes the dataset's fingerprint.
+version, sizes, a checksum per episode and field, and the source's files with size and time. A
+source that changed is packed anew. Opening maps the files and checks the manifest and the sizes.
+Contents are compared with their checksums when a run computes the dataset's fingerprint.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ Pick = Callable[[int], slice | np.ndarray]
 
 
 def places(root: Path, chosen: str | os.PathLike | None = None) -> list[Path]:
-    """Return where the store of a source may stand: beside it, else in the user's cache."""
+    """Return where the store of a source may be: beside it, else in the user's cache."""
     mark = hashlib.blake2b(str(root.resolve()).encode(), digest_size=6).hexdigest()
     name = f"{root.resolve().name}_{mark}"
     if chosen:
@@ -45,7 +45,7 @@ def is_store(folder: Path) -> bool:
 
 
 def stamps(root: Path, files: Sequence[Path]) -> dict[str, list[int]]:
-    """Return size and time of change of every file, by its name below the root's folder."""
+    """Return size and time of change of every file, by its path relative to the root's folder."""
     folder = str(root if root.is_dir() else root.parent)
     facts = {}
     for file in map(str, files):  # strings: ten thousand paths cost half a second
@@ -54,7 +54,7 @@ def stamps(root: Path, files: Sequence[Path]) -> dict[str, list[int]]:
         try:
             status = os.stat(file)
             facts[name] = [status.st_size, status.st_mtime_ns]
-        except OSError:  # such as a link that leads nowhere: who reads it tells
+        except OSError:  # such as a broken link: its reader reports it
             facts[name] = [-1, -1]
     return facts
 
@@ -70,12 +70,12 @@ def write_manifest(folder: Path, body: dict[str, Any]) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return what a store's manifest says, if it is whole and of this version."""
+    """Return a store's manifest, if it is whole and of this version."""
     try:
         outer = json.loads((folder / MANIFEST).read_bytes())
         text, seal = outer["body"], outer["seal"]
         if hashlib.blake2b(text.encode(), digest_size=16).hexdigest() != seal:
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum does not match")
         body = json.loads(text)
     except (OSError, ValueError, KeyError, TypeError) as error:
         found = f"damage ({error}): delete '{folder}'"
@@ -87,19 +87,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def is_fresh(folder: Path, root: Path, files: Sequence[Path]) -> bool:
-    """Tell whether a store holds these very files, unchanged since."""
+    """Tell whether a store was packed from these files, unchanged since."""
     if not is_store(folder):
         return False
     try:
         return read_manifest(folder)["files"] == stamps(root, files)
     except DataError:
-        return False  # packed anew
+        return False  # it is packed anew
 
 
 def open_store(folder: Path, root: Path | None, pick: Pick, on_bad: str = "error") -> Dataset:
-    """Map a store into memory; `pick` says which of so many episodes are wanted.
+    """Map a store into memory; `pick` gives the wanted episodes out of a number of them.
 
-    One that was packed without its damaged episodes opens only for who skips them, too.
+    A store that was packed without its damaged episodes opens only with on_bad="skip".
     """
     body = read_manifest(folder)
     skipped = [DamageError(*parts) for parts in body["skipped"]]
@@ -118,7 +118,7 @@ def open_store(folder: Path, root: Path | None, pick: Pick, on_bad: str = "error
 
 
 def select(dataset: Dataset, pick: Pick) -> Dataset:
-    """Return the picked episodes: a view of the same memory where they are evenly spaced."""
+    """Return the picked episodes: a view of the same memory if they are evenly spaced."""
     picked = pick(dataset.num_episodes)
     length = dataset.length[picked]
     fields: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def select(dataset: Dataset, pick: Pick) -> Dataset:
 
 
 def _map(folder: Path, field: str, facts: dict[str, Any]) -> np.ndarray:
-    """Map one field, if the file is what the manifest says; a pickle is never loaded."""
+    """Map one field, if the file matches the manifest; a pickle is never loaded."""
     file = folder / f"{field}.npy"
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False).view(np.ndarray)

@@ -1,4 +1,4 @@
-"""What a dataset holds, on a card: sizes, ranges, what is missing, coverage, rewards; and plots."""
+"""A summary of a dataset: sizes, ranges, missing fields, coverage, rewards; and plots."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ PLOTTED = 20_000  # states in a picture
 
 
 def describe(dataset: Dataset) -> Iterator[str]:
-    """Yield the lines of a dataset's card."""
+    """Yield the lines of a dataset's summary."""
     kind, _, place = dataset.source.partition(":")
     length = dataset.length
     fields = {name: value for name in FIELDS if (value := getattr(dataset, name)) is not None}
@@ -28,7 +28,7 @@ def describe(dataset: Dataset) -> Iterator[str]:
     yield _row("lengths", spread if length.min() < length.max() else f"{length[0]} each")
     yield _row("terminal", f"{_terminals(dataset)} episodes end in a terminal state")
     yield _row(
-        "bytes", f"{stored / 2**20:.1f} MiB, {stored / dataset.num_transitions:.1f} a transition"
+        "bytes", f"{stored / 2**20:.1f} MiB, {stored / dataset.num_transitions:.1f} per transition"
     )
     for name, value in fields.items():
         yield _row(name, _range(dataset, name, value))
@@ -41,15 +41,15 @@ def describe(dataset: Dataset) -> Iterator[str]:
         yield _row(name, rest) if rest else _row("coverage", name)
     for task, mean in task_means(dataset).items():
         yield _row(
-            f"reward {task}", f"mean {mean:.4f} a step, {mean * length.mean():.1f} an episode"
+            f"reward {task}", f"mean {mean:.4f} per step, {mean * length.mean():.1f} per episode"
         )
 
 
 def coverage(dataset: Dataset) -> list[str]:
-    """Tell how much of the domain a dataset covers: percentiles of quantities, cells visited.
+    """Return how much of the domain a dataset covers: percentiles of quantities, cells visited.
 
-    Cells are those of a grid of side 0.1 over the named scalar quantities: how many different
-    combinations of speed, height and uprightness were ever seen.
+    Cells form a grid of side 0.1 over the named scalar quantities: their number is that of the
+    different combinations of speed, height and uprightness in the data.
     """
     if dataset.domain is None or dataset.physics is None:
         return ["coverage unknown: the dataset has no physics of a known domain"]
@@ -76,7 +76,7 @@ def _terminals(dataset: Dataset) -> int:
 
 
 def _range(dataset: Dataset, name: str, value: np.ndarray) -> str:
-    """Tell type, width and range of a field, an episode at a time, without its padding."""
+    """Return type, width and range of a field without its padding, episode by episode."""
     low, high, total = np.inf, -np.inf, 0.0
     for rows, steps in zip(value, dataset.length, strict=True):
         valid = rows[: steps + (name in STATES)]
@@ -131,7 +131,7 @@ def _panels(dataset: Dataset) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the name and the values of each histogram."""
     place = dataset.reached(PLOTTED)
     if np.ptp(dataset.length):
-        yield "steps an episode", dataset.length
+        yield "steps per episode", dataset.length
     yield "action, all joints", dataset.action[place[0], place[1] - 1]
     if dataset.reward is not None and np.ptp(dataset.reward) > 0:
         yield "the file's own reward", dataset.reward[place[0], place[1] - 1]

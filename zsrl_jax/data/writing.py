@@ -1,6 +1,6 @@
-"""Write a dataset in the formats of others: exorl, ogbench, minari (HDF5). Whole, or not at all.
+"""Write a dataset in a foreign format: exorl, ogbench, minari (HDF5). Whole, or not at all.
 
-What a format has no place for is not lost in silence: `write_dataset` returns what was left out.
+`write_dataset` returns what was left out because the format has no place for it.
 Activations (quadruped) follow the velocities in `qvel`.
 """
 
@@ -35,7 +35,7 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike, format: str) -> lis
 
 @contextlib.contextmanager
 def _appearing(target: Path) -> Iterator[Path]:
-    """Give a place to write to, which becomes the target when all went well."""
+    """Yield a path to write to; it becomes the target if the block succeeds."""
     part = target.with_name(f".{target.name}{PART}")
     target.parent.mkdir(parents=True, exist_ok=True)
     discard(part)
@@ -47,7 +47,7 @@ def _appearing(target: Path) -> Iterator[Path]:
 
 
 def write_exorl(dataset: Dataset, target: Path) -> list[str]:
-    """Write one npz an episode into target/buffer."""
+    """Write one npz per episode into target/buffer."""
     with _appearing(target) as part:
         (part / "buffer").mkdir(parents=True)
         for i, episode in enumerate(dataset.episodes()):
@@ -58,11 +58,11 @@ def write_exorl(dataset: Dataset, target: Path) -> list[str]:
                 part / "buffer", i, episode.obs, episode.action, episode.physics, rest
             )
     known = dataset.domain is None or dataset.physics is not None
-    return [] if known else [f"the domain, {dataset.domain}: it is told by the physics' width"]
+    return [] if known else [f"the domain, {dataset.domain}: the format shows it only by physics"]
 
 
 def write_ogbench(dataset: Dataset, target: Path) -> list[str]:
-    """Write one npz of flat arrays, T+1 rows a trajectory; the last row's action is 0."""
+    """Write one npz of flat arrays, T+1 rows per trajectory; the last row's action is 0."""
     rows = int(dataset.num_transitions + dataset.num_episodes)
     flat: dict[str, np.ndarray] = {
         "observations": np.zeros((rows, dataset.spec.obs_dim), np.float32),
@@ -94,7 +94,7 @@ def write_ogbench(dataset: Dataset, target: Path) -> list[str]:
     with _appearing(target) as part, part.open("wb") as out:
         np.savez_compressed(out, **flat)  # type: ignore[arg-type]
     lost = dataset.physics is not None and not split
-    return ["physics: where qpos ends is known for our domains alone"] if lost else []
+    return ["physics: where qpos ends is known only for our domains"] if lost else []
 
 
 def write_minari(dataset: Dataset, target: Path) -> list[str]:
@@ -117,9 +117,9 @@ def write_minari(dataset: Dataset, target: Path) -> list[str]:
         (part / "data" / "metadata.json").write_text(json.dumps(_minari_facts(dataset, part)))
     lost = []
     if dataset.physics is not None and not split:
-        lost.append("physics: where qpos ends is known for our domains alone")
+        lost.append("physics: where qpos ends is known only for our domains")
     if ((dataset.discount > 0) & (dataset.discount < 1)).any():
-        lost.append("discounts between 0 and 1: Minari knows terminations alone")
+        lost.append("discounts between 0 and 1: Minari has terminations only")
     return lost
 
 
@@ -145,7 +145,7 @@ def _minari_facts(dataset: Dataset, part: Path) -> dict:
 
 
 def _qpos_size(dataset: Dataset) -> int:
-    """Return how many of a physics state's numbers are qpos, or 0 where that is not known."""
+    """Return how many numbers of a physics state are qpos, or 0 if that is not known."""
     if dataset.physics is None or dataset.domain not in DOMAINS:
         return 0
     return DOMAINS[dataset.domain].model().nq

@@ -1,4 +1,4 @@
 """Where and how programs run: devices, processes, precision, compiled programs, signals.
 
-No equation knows of any of it, `precision` apart, which says how exactly networks multiply.
+No equation depends on it, except through `precision`: how exactly networks multiply.
 """

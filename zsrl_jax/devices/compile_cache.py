@@ -1,9 +1,9 @@
-"""Compiled programs kept on disk: the second start of the same config need not compile again.
+"""Compiled programs kept on disk: a second start of the same config does not compile again.
 
-JAX keys every program by its own text, so nothing stale is ever used. The folder carries a
-checksum of the processor, because a program compiled for one machine may not run on another that
-shares the home folder. A program that a kill cut short JAX warns of and compiles anew.
-JAX's own settings (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE) win.
+JAX finds a program by its own text, so nothing stale is ever used. The folder's name is a checksum
+of the processor, because a program compiled for one machine may not run on another that shares the
+home folder. If a file was cut off by a kill, JAX warns and compiles the program again.
+JAX's own settings (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE) have priority.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import jax
 
 
 def keep() -> None:
-    """Keep compiled programs in the user's cache folder, unless JAX was told otherwise."""
+    """Keep compiled programs in the user's cache folder, unless JAX has other settings."""
     told = jax.config.values
     if told["jax_compilation_cache_dir"] is None and told["jax_enable_compilation_cache"]:
         jax.config.update("jax_compilation_cache_dir", str(_folder()))
@@ -28,7 +28,7 @@ def _folder() -> Path:
 
 
 def _machine() -> str:
-    """Return a checksum of what decides which instructions this processor runs."""
+    """Return a checksum of the processor's type and instruction set."""
     text = platform.machine() + platform.processor()
     facts = Path("/proc/cpuinfo")
     if facts.exists():

@@ -1,12 +1,12 @@
 """Which device holds and computes what: a mesh of devices with the axes `seed` and `data`.
 
-    seed   a device trains its own share of the seeds, with the program of one device: bit-equal
-    data   the rows of a batch are divided among devices; the compiler sums what they give, the
-           pairs of a batch included, so results are those of one device to float error
+    seed   each device trains its share of the seeds with the program of one device: bit-equal
+    data   the rows of a batch are divided among devices; the compiler sums over them, including
+           pairs of rows, so results equal those of one device to float error
 
 States, keys, features and task mixtures lie with their seeds, whole on every device of the `data`
-axis; the store of the data lies whole on every device. One device is no mesh at all (None): then
-nothing here does anything. No equation knows of any of it.
+axis. The store of the data lies whole on every device. With one device there is no mesh (None),
+and the functions here do nothing. No equation depends on any of this.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ SEED, DATA = "seed", "data"
 
 
 def lanes_of(config: ConfigDict) -> int:
-    """Count what is trained side by side: seeds, and for an oracle tasks x seeds."""
+    """Count what is trained in parallel: seeds, or tasks x seeds for an oracle."""
     return config.seeds * (len(config.oracle.tasks) if "oracle" in config else 1)
 
 
@@ -37,8 +37,8 @@ def shape_of(config: ConfigDict, num_devices: int) -> tuple[int, int]:
     lanes, seed, data = lanes_of(config), asked["seed"], asked["data"]
     if max(seed, 1) * data > num_devices:
         raise ConfigError(
-            f"config.devices asks for seed {seed or 'auto'} x data {data}: JAX sees {num_devices} "
-            "device(s)"
+            f"config.devices asks for seed {seed or 'auto'} x data {data}, but JAX sees "
+            f"{num_devices} device(s): ask for fewer"
         )
     if seed and lanes % seed:
         raise ConfigError(
@@ -70,7 +70,7 @@ def _batches(config: ConfigDict) -> dict[str, int]:
 
 
 def make(config: ConfigDict) -> Mesh | None:
-    """Make the mesh that a config asks for, or None where one device does it all."""
+    """Make the mesh that a config asks for, or None for one device."""
     shape = shape_of(config, jax.device_count())
     if shape == (1, 1) and jax.process_count() == 1:
         return None
@@ -78,7 +78,7 @@ def make(config: ConfigDict) -> Mesh | None:
 
 
 def _choose(shape: tuple[int, int]) -> np.ndarray:
-    """Take devices in turns from all processes; those of a process stand side by side."""
+    """Take devices from all processes in turn; those of one process are neighbours."""
     num, processes = shape[0] * shape[1], jax.process_count()
     by_process = [
         [d for d in jax.devices() if d.process_index == index] for index in range(processes)
@@ -88,17 +88,17 @@ def _choose(shape: tuple[int, int]) -> np.ndarray:
 
 
 def describe(mesh: Mesh | None) -> str:
-    """Tell in one line which devices work, and how many stand by."""
+    """Return one line: which devices work, and how many are idle."""
     shape = (1, 1) if mesh is None else mesh.devices.shape
     idle = jax.device_count() - int(np.prod(shape))
     words = f"devices: seed {shape[0]} x data {shape[1]}, {jax.default_backend()}"
-    return words + (f"; {idle} more stand by (config.devices)" if idle else "")
+    return words + (f"; {idle} more are idle (config.devices)" if idle else "")
 
 
 def place(tree: Any, axes: Any, mesh: Mesh | None) -> Any:
-    """Put a tree where it belongs: by its seeds where `axes` says 0, whole everywhere where None.
+    """Place a tree on the mesh: divided by seeds where `axes` is 0, whole on all where it is None.
 
-    `axes` is a prefix of the tree, as for vmap; what lies there already is not moved.
+    `axes` is a prefix of the tree, as for vmap. What is in place already is not moved.
     """
     if mesh is None:
         return tree
@@ -117,12 +117,12 @@ def _put(leaf: Any, sharding: NamedSharding) -> Any:
         return jax.device_put(leaf, sharding)
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding))
-    value = np.asarray(leaf)  # every process has all of it, and hands over its devices' part
+    value = np.asarray(leaf)  # every process has all of it, and gives its devices their part
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
 
 def local(tree: Any, mesh: Mesh | None) -> Any:
-    """Bring a tree to the first device of this process, every seed of it; all processes call it."""
+    """Bring a tree, with all seeds, to this process's first device; all processes must call it."""
     if mesh is None:
         return tree
 
@@ -143,7 +143,7 @@ def over_seeds(
     donate: tuple[int, ...] = (),
     products: str = precision.EXACT,
 ) -> Callable:
-    """Compile a function of one seed for many, as `seeds.over_seeds`, on all devices of a mesh."""
+    """Compile a function of one seed for many, like `seeds.over_seeds`, on a mesh's devices."""
     if mesh is None:
         return seeds.over_seeds(function, in_axes, donate, products=products)
     many = seeds.map_seeds(precision.bind(function, products), in_axes)
@@ -152,7 +152,7 @@ def over_seeds(
 
 def _over_devices(many: Callable, in_axes: tuple, donate: tuple[int, ...], mesh: Mesh) -> Callable:
     """Compile a function of many seeds so that each device runs it on its share of them."""
-    manual = {SEED} if mesh.shape[DATA] > 1 else {SEED, DATA}  # the compiler divides the rest
+    manual = {SEED} if mesh.shape[DATA] > 1 else {SEED, DATA}  # the compiler divides `data`
     mapped = jax.shard_map(
         many,
         mesh=mesh,
@@ -170,9 +170,9 @@ def _spec(axis: int | None) -> PartitionSpec:
 
 
 def divide(batch: Any) -> Any:
-    """Divide the rows of a batch among the devices of the `data` axis, where there is one.
+    """Divide the rows of a batch among the devices of the `data` axis, if there is one.
 
-    What has too few rows for that, such as tasks that many rows share, every device has whole.
+    An array whose rows cannot be divided, such as tasks that many rows share, is whole everywhere.
     """
     size = jax.sharding.get_abstract_mesh().shape.get(DATA, 1)
     if size == 1:

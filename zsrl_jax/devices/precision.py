@@ -1,13 +1,13 @@
-"""How exactly the networks multiply; parameters, sums, losses and all else are float32 always.
+"""How exactly the networks multiply; parameters, sums, losses and all else are always float32.
 
-    float32    products as they are written: also where JAX's default for the device is less
-    tf32       both factors rounded to 10 bits behind the point, forward and backward
+    float32    full products, also on devices where JAX's default is less exact
+    tf32       both factors rounded to 10 bits of mantissa, forward and backward
     bfloat16   both factors rounded to 7 bits
 
-A program follows the name it is traced under, so no equation knows of it; what is done once
-(moments, mixtures, features, prompts) and what acts is float32. An accelerator has units for these.
-A CPU has none, and XLA passes over the request there: so on a CPU the factors are rounded by us,
-which shows what the precision costs, and is no faster.
+A program has the precision it is traced under, so no equation mentions it. What is done once
+(moments, mixtures, features, prompts) and what acts is float32. Accelerators have units for these
+formats. A CPU has none, and XLA ignores the request there; so on a CPU we round the factors. This
+shows what the precision costs, and is not faster.
 """
 
 import functools
@@ -23,13 +23,13 @@ from jaxtyping import Array, Float
 
 EXACT = "float32"
 UNITS = {"tf32": DotAlgorithmPreset.TF32_TF32_F32, "bfloat16": DotAlgorithmPreset.BF16_BF16_F32}
-BITS = {"tf32": 10, "bfloat16": 7}  # of the mantissa that are kept
+BITS = {"tf32": 10, "bfloat16": 7}  # of mantissa that are kept
 NAMES = (EXACT, *UNITS)
 _chosen = ContextVar("products", default=EXACT)
 
 
 def bind(function: Callable, name: str) -> Callable:
-    """Return the function with its networks' products of this precision."""
+    """Return the function with its networks' products in this precision."""
 
     @functools.wraps(function)
     def bound(*args):
@@ -47,7 +47,7 @@ def bind(function: Callable, name: str) -> Callable:
 def product(
     inputs: Sequence[Float[Array, "*batch _"]], kernel: Float[Array, "n m"]
 ) -> Float[Array, "*batch m"]:
-    """Return inputs side by side @ kernel, with the precision of the program around it."""
+    """Return the concatenated inputs @ kernel, in the precision of the program around it."""
     batch = inputs[0].shape[:-1]
     rows = tuple(x.reshape(math.prod(batch), x.shape[-1]) for x in inputs)  # widths may be 0
     return _product(rows, kernel, _chosen.get()).reshape(*batch, kernel.shape[1])
@@ -63,7 +63,7 @@ def _forward(inputs, kernel, name):
 
 
 def _backward(name, factors, slope):
-    """Pull back to each input alone, so that one that needs no gradient costs no product."""
+    """Pull back to each input by itself: an input that needs no gradient costs no product."""
     inputs, kernel = factors
     kernels = jnp.split(kernel, list(itertools.accumulate(x.shape[1] for x in inputs))[:-1])
     pulled = tuple(_multiply(slope, part, 1, 1, name) for part in kernels)

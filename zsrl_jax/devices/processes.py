@@ -1,10 +1,10 @@
 """Several processes that train one run: how they meet, who writes, and what they agree on.
 
-Every process runs the same command and holds the devices it sees; the mesh spans them all. The
-first one alone holds the run folder's lock, writes, evaluates and talks. The others follow: what
-the first found or refused is told to them (`first`), and a signal to any stops all (`check`). A
-process that dies takes the others along within HEARTBEAT seconds; the same command again, in all,
-goes on from the last save. One process is the plain case: each function here then does the obvious.
+Every process runs the same command and holds the devices it sees; the mesh spans them all. Only
+the first process holds the run folder's lock, writes, evaluates and prints. The others get its
+results and its errors (`first`), and a signal to any process stops all (`check`). If a process
+dies, the others end within HEARTBEAT seconds; the same command again, in all of them, goes on from
+the last save. With one process, each function here does the obvious.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src.distributed import global_state  # the only way to its key-value store
+from jax._src.distributed import global_state  # the only access to its key-value store
 from jax.experimental import multihost_utils
 
 from zsrl_jax import errors
@@ -28,16 +28,16 @@ from zsrl_jax.devices import signals
 
 HEARTBEAT = 60  # seconds without a sign of life, after which a process counts as dead
 MEETING = 300  # seconds that processes wait for each other at the start
-LOOK = 0.1  # seconds between two looks for word of the first
+LOOK = 0.1  # seconds between two looks for a message of the first process
 LOST = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "coordination")
 EVERYWHERE = "raised in every process of the run"
 _words = itertools.count()
 
 
 def join(coordinator: str | None, num_processes: int | None, process_id: int | None) -> None:
-    """Meet the other processes: those that flags name, or the tasks of a SLURM step; or be alone.
+    """Connect to the other processes, given by flags or by SLURM, if there are any.
 
-    This comes before anything asks JAX for its devices.
+    This must come before anything asks JAX for its devices.
     """
     given = (coordinator, num_processes, process_id)
     if given == (None, None, None):
@@ -53,7 +53,7 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             f"--coordinator={coordinator} --num_processes={num_processes} --process_id="
             f"{process_id}: expected HOST:PORT, and ids from 0 below the number of processes"
         )
-    jax.config.update("jax_enable_preemption_service", False)  # signals are ours
+    jax.config.update("jax_enable_preemption_service", False)  # we handle signals ourselves
     try:
         jax.distributed.initialize(
             *given,
@@ -63,10 +63,10 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
             shutdown_timeout_seconds=HEARTBEAT,
         )
     except (RuntimeError, ValueError) as error:
-        global_state.client = None  # half made: who asks later is told that this one is alone
+        global_state.client = None  # it is half made; without it this process counts as alone
         place, told = coordinator or "the first task's node", str(error).splitlines()[0]
         raise errors.ConfigError(f"the processes did not meet at {place}: {told}") from error
-    multihost_utils.process_allgather(np.asarray(0))  # connects them while all are here
+    multihost_utils.process_allgather(np.asarray(0))  # connects them while all are present
     if not is_first():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
 
@@ -77,12 +77,12 @@ def several() -> bool:
 
 
 def is_first() -> bool:
-    """Tell whether this process is the one that writes and talks."""
+    """Tell whether this process is the one that writes and prints."""
     return not several() or jax.process_index() == 0
 
 
 def first(function: Callable[[], Any]) -> Any:
-    """Run a function in the first process alone; all get its result, of JSON, or its error."""
+    """Run a function in the first process only; all get its result (as JSON) or its error."""
     if not several():
         return function()
     place = f"zsrl_jax/{next(_words)}"
@@ -108,7 +108,7 @@ def _take(word: dict[str, Any]) -> Any:
         raise _shared(OSError(word["errno"], word["text"]))
     kinds = {**vars(errors), "Stopped": signals.Stopped, "KeyboardInterrupt": KeyboardInterrupt}
     kind = kinds.get(word["error"], errors.ZsrlError)
-    raise _shared(kind.__new__(kind, word["text"]))  # some are made of more than their text
+    raise _shared(kind.__new__(kind, word["text"]))  # some take more arguments than the text
 
 
 def _shared(error: BaseException) -> BaseException:
@@ -117,12 +117,12 @@ def _shared(error: BaseException) -> BaseException:
 
 
 def is_shared(error: BaseException) -> bool:
-    """Tell whether an error ends all processes alike, and not this one alone."""
+    """Tell whether an error is raised in all processes, not only in this one."""
     return EVERYWHERE in getattr(error, "__notes__", ())
 
 
 def _wait(place: str) -> str:
-    """Wait for word of the first process, as long as it takes; a signal is looked at afterwards."""
+    """Wait for a message of the first process without a limit; signals are handled afterwards."""
     while True:
         try:
             return _store().key_value_try_get(place)
@@ -137,7 +137,7 @@ def _store() -> Any:
 
 
 def in_turn(function: Callable[[], Any]) -> Any:
-    """Run a function in every process, in the first one before all others."""
+    """Run a function in every process, first in the first one."""
     if not several():
         return function()
     kept: list[Any] = []
@@ -147,7 +147,7 @@ def in_turn(function: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def leading(context: contextlib.AbstractContextManager) -> Iterator[None]:
-    """Enter a context in the first process alone; where it is refused, all are."""
+    """Enter a context in the first process only; its error is raised in all."""
     with contextlib.ExitStack() as stack:
         first(lambda: stack.enter_context(context))
         yield
@@ -162,7 +162,7 @@ def agree(value: str, error: errors.ZsrlError) -> None:
 
 
 def check() -> None:
-    """Raise Stopped if a signal has come to any process; all must call it at the same place."""
+    """Raise Stopped if any process got a signal; all must call it at the same point."""
     if not several():
         signals.check()
         return

@@ -1,7 +1,8 @@
 """SIGTERM, SIGINT and SIGUSR1 (SLURM's warning) mean: save at the next chunk, then leave.
 
-The handler only takes a note; work asks for it where stopping is safe. A second signal adds nothing
-to the note, so it cannot cut a save short (and SIGKILL may: a save appears whole or not at all).
+The handler only notes the signal; the work checks the note where stopping is safe. A second signal
+changes nothing, so it cannot interrupt a save. (SIGKILL can; but a save appears whole or not at
+all.)
 """
 
 import contextlib
@@ -16,12 +17,12 @@ _active: list[bool] = []
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked to stop, and what was worth keeping is on disk."""
+    """A signal asked to stop, and all that should be kept is on disk."""
 
 
 @contextlib.contextmanager
 def caught() -> Iterator[None]:
-    """Take note of signals inside the block; outside of the main thread they stay as they are."""
+    """Note signals inside the block; outside of the main thread this does nothing."""
     if _active or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -37,7 +38,7 @@ def caught() -> Iterator[None]:
 
 
 def leave_at_once() -> None:
-    """Let SIGTERM and SIGUSR1 end a command as Ctrl-C does, wherever it does not take note."""
+    """Let SIGTERM and SIGUSR1 end a command as Ctrl-C does, outside of `caught`."""
     for number in (signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, _leave)
 

@@ -1,4 +1,4 @@
-"""State encoders by name: one file an objective (`make`, `default_config`), one line here.
+"""State encoders by name: one file per objective (`make`, `default_config`), one line here.
 
 A file may also have CHOICES: the values that a field of its config may take.
 """

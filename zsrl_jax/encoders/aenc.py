@@ -1,4 +1,4 @@
-"""Autoencoder: phi keeps what a decoder f needs to give the state back.
+"""Autoencoder: phi keeps what a decoder f needs to reconstruct the state.
 
     loss = mean (f(phi(s)) - s)^2 + w ortho(phi(s))
 

@@ -2,9 +2,9 @@
 
     loss = objective(phi, heads; batch) + w ortho(phi)
 
-`objective(online, target, batch, key)` gives (value, phi of the batch, terms); `online` holds each
-network as a function, online.phi(obs) or online.head(...), and `target` those of them that are
-named in `targets`: averages of the online ones, which start as copies.
+`objective(online, target, batch, key)` returns (value, phi of the batch, terms). `online` holds
+each network as a function: online.phi(obs), online.head(...). `target` holds those that are named
+in `targets`: moving averages of the online networks, which start as copies.
 """
 
 import functools

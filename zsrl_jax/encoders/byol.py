@@ -2,8 +2,8 @@
 
     loss = mean |psi(phi(s), a) - sg phibar(s')|^2 + w ortho(phi(s))
 
-phibar is an average of phi that starts as its copy; the paper writes sg phi(s') and says "target
-network" beside it.
+phibar is a moving average of phi that starts as its copy. The paper writes sg phi(s') but calls it
+a "target network".
 """
 
 import jax
@@ -24,7 +24,7 @@ def default_config() -> ConfigDict:
 def byol_loss(
     predicted: Float[Array, "batch d"], next_phi: Float[Array, "batch d"]
 ) -> Float[Array, ""]:
-    """Compare predicted features with those of the state reached, which stand still."""
+    """Compare predicted features with those of the state reached, which are constants."""
     return losses.squared_distance(predicted, jax.lax.stop_gradient(next_phi))
 
 

@@ -1,11 +1,11 @@
-"""BYOL-gamma (Lawson et al., 2025): predict the features of a far state, and from it the way back.
+"""BYOL-gamma (Lawson et al., 2025): predict a future state's features, and from it the past's.
 
     loss = mean |psi_f(phi(s_t), a_t) - sg phibar(s_{t+k})|^2
          + mean |psi_b(phi(s_{t+k})) - sg phibar(s_t)|^2 + w ortho(phi(s_t)),   k ~ Geom(1 - gamma)
 
-The paper prints the second term as |psi_b(sg phi(s_{t+k})) - phi(s_t)|^2: its gradient pulls phi
-towards what can be predicted, which a constant is. The method's authors stop the target, and so do
-we; `backward_stop_gradient: input` is the printed form.
+The paper prints the second term as |psi_b(sg phi(s_{t+k})) - phi(s_t)|^2. Its gradient pulls phi
+towards what is easy to predict, such as a constant. The method's authors stop the gradient at the
+target, and so do we; `backward_stop_gradient: input` is the printed form.
 """
 
 import jax
@@ -33,7 +33,7 @@ def byol_gamma_loss(
     back: Float[Array, "batch d"],
     past: Float[Array, "batch d"],
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
-    """Compare what is predicted of the future with it, and what is predicted of the past."""
+    """Compare the predicted with the actual features, of the future and of the past."""
     forward = losses.squared_distance(ahead, future)
     backward = losses.squared_distance(back, past)
     return forward + backward, {"forward": forward, "backward": backward}
@@ -49,7 +49,7 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
 
     def objective(online, target, batch, key):
         now, future = batch
-        both = jnp.stack([now.obs, future], axis=1)  # one pass over all rows: larger products
+        both = jnp.stack([now.obs, future], axis=1)  # one pass over all rows, for larger products
         phi, bar = online.phi(both), stop(target.phi(both))
         ahead = online.ahead(phi[:, 0], now.action), bar[:, 1]
         if config.backward_stop_gradient == "target":

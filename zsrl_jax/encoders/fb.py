@@ -1,4 +1,4 @@
-"""Forward-backward representations (Touati and Ollivier, 2021), kept for their B alone.
+"""Forward-backward representations (Touati and Ollivier, 2021), of which only B is kept.
 
     M_k = F_k(s, a, z) B(s')^T,   Mbar = gamma min_k Fbar_k(s', a', z) Bbar(s')^T
     loss  = sum_k 1/2 mean_{i!=j} (M_k - Mbar)_ij^2 - mean_i (M_k)_ii + w ortho(B)
@@ -7,7 +7,7 @@
 
 z is uniform on the sphere, or B of a shuffled state with probability `mix_ratio`. The paper's
 auxiliary loss on F.z has the weight `q_weight`, 0 by default as in the public code of the field.
-As in the paper the actor is thrown away and a new policy is trained on phi. With `policy.kind: own`
+As in the paper the actor is discarded and a new policy is trained on phi. With `policy.kind: own`
 that actor is the policy: the standard one-stage agent, z = E[B r], which is the regression on phi.
 """
 
@@ -98,7 +98,7 @@ def make_draw_z(config: ConfigDict, nets: Nets) -> Callable:
         size = batch.obs.shape[0]
         uniform = networks.project(jax.random.normal(key_sphere, (size, dim)), radius)
         reached = nets.backward.apply(params["measure"]["backward"], batch.next_obs)
-        reached = jax.random.permutation(key_state, reached)  # after B: the loss has this product
+        reached = jax.random.permutation(key_state, reached)  # B first: the loss uses it too
         pick = jax.random.bernoulli(key_pick, config.mix_ratio, (size, 1))
         return jax.lax.stop_gradient(jnp.where(pick, reached, uniform))
 
@@ -133,7 +133,7 @@ def make_measure_step(config: ConfigDict, nets: Nets) -> Callable:
 
 
 def make_actor_step(nets: Nets) -> Callable:
-    """Make the actor's loss on (batch, z), for learner.Step: F and B stand still."""
+    """Make the actor's loss on (batch, z), for learner.Step: F and B are constants."""
 
     def step(part, params, target_params, batch_z, key):
         batch, z = batch_z
@@ -183,7 +183,7 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
 
 
 def own_policy(config: ConfigDict, spec: Spec) -> OwnPolicy:
-    """Give the one-stage agent: the actor trained together with F and B, prompted through B."""
+    """Make the one-stage agent: the actor trained together with F and B, prompted through B."""
     nets = make_nets(config, spec)
 
     def take(params):

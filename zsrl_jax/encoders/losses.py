@@ -34,8 +34,8 @@ def off_diagonal_error(
 ) -> Float[Array, ""]:
     """Return mean_{i!=j} (x_i.y_j - T_ij)^2; T is a constant.
 
-    The gradient is by hand, so that no other matrix of all pairs is made than E = X Y^T - T. (The
-    d x d products of `off_diagonal_square` would lose E: it is a hundredth of what it is made of.)
+    The gradient is written by hand: E = X Y^T - T is then the only matrix of all pairs. (With the
+    d x d products of `off_diagonal_square`, E would cancel: it is a hundredth of its terms.)
     """
     return _error(x, y, target)[0]
 
@@ -70,7 +70,7 @@ def squared_distance(x: Float[Array, "batch d"], y: Float[Array, "batch d"]) -> 
 def orthonormality_loss(phi: Float[Array, "batch d"]) -> Float[Array, ""]:
     """Push E[phi phi^T] towards the identity, without bias, from one batch.
 
-    |Phi Phi^T| = |Phi^T Phi| in the Frobenius norm: the d x d product serves for the Gram matrix.
+    |Phi Phi^T| = |Phi^T Phi| in the Frobenius norm: so the d x d product replaces the Gram matrix.
     """
     size = phi.shape[0]
     diagonal = jnp.sum(phi * phi, axis=-1)

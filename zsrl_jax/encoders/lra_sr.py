@@ -4,8 +4,8 @@
     loss = mean_{i!=j} (f(s_i).phi(s'_j) - gamma fbar(s'_i).phibar(s'_j))^2
            - 2 mean_i f(s_i).phi(s'_i) + w ortho(phi(s'))
 
-M is that of the policy behind the data, rho the states it reaches. The bars are target networks,
-of f too: the paper prints its bar over phi alone.
+M belongs to the policy that made the data; rho is the distribution of the states it reaches. Bars
+are target networks, of f too: the paper prints a bar over phi alone.
 """
 
 import jax

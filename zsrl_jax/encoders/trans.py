@@ -1,4 +1,4 @@
-"""Transition model: phi keeps what, with the action, tells the next state.
+"""Transition model: phi keeps what is needed, with the action, to predict the next state.
 
     loss = mean (f(phi(s), a) - s')^2 + w ortho(phi(s))
 

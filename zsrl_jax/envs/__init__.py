@@ -1,7 +1,7 @@
 """Domains and tasks; batched simulation; reward relabelling; pictures; foreign environments.
 
-`zsrl_jax.envs.suite` holds the twelve tasks as dm_control environments and is imported only by
-those who want it, since dm_control loads a GL library. Nothing here does so before it draws.
+`zsrl_jax.envs.suite` holds the twelve tasks as dm_control environments. It is not imported here,
+because dm_control loads a GL library. Everything else loads one only when it draws.
 """
 
 from zsrl_jax.envs.domain import Domain, Quantities

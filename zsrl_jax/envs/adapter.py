@@ -1,9 +1,9 @@
-"""One foreign environment behind one face: dm_env.Environment or Gymnasium, told by what it has.
+"""One interface for a foreign environment, dm_env.Environment or Gymnasium (found by attributes).
 
     reset(seed) -> obs [O];   step(action in [-1, 1]) -> obs [O], reward, ended
 
-Neither library is imported here, so neither has to be installed for the other. Observations that
-are dictionaries are flattened in their own order, as dm_control's are; actions are scaled to the
+Neither library is imported here, so each works without the other. Observations that are
+dictionaries are flattened in their own order, as dm_control's are. Actions are scaled to the
 environment's bounds.
 """
 
@@ -19,7 +19,7 @@ Factory = Callable[..., Any]
 
 
 class Adapter(NamedTuple):
-    """An environment's functions in the face above, and the sizes of its arrays."""
+    """An environment's functions in the interface above, and the sizes of its arrays."""
 
     reset: Callable[[int], np.ndarray]
     step: Callable[[np.ndarray], tuple[np.ndarray, float, bool]]
@@ -28,14 +28,14 @@ class Adapter(NamedTuple):
 
 
 def adapt(factory: Factory) -> Adapter:
-    """Build an environment and put it behind the face."""
+    """Build an environment and give it the interface."""
     env = factory(**({"seed": 0} if _takes_seed(factory) else {}))
     if hasattr(env, "action_spec") and hasattr(env, "observation_spec"):
         return _from_dm_env(env, factory)
     if hasattr(env, "action_space") and hasattr(env, "reset"):
         return _from_gymnasium(env)
     raise DataError(
-        f"{type(env).__name__} is no environment: expected a factory of a dm_env.Environment "
+        f"{type(env).__name__} is not an environment: expected a factory of a dm_env.Environment "
         "(action_spec) or of a Gymnasium environment (action_space)"
     )
 
@@ -100,7 +100,7 @@ def _takes_seed(factory: Factory) -> bool:
 
 
 def _random_state(env: Any) -> Any:
-    """Return what dm_control draws an episode's start from (suite: task.random; composer's own)."""
+    """Return the random state that dm_control starts episodes from (of the task, or its own)."""
     found = getattr(getattr(env, "task", None), "random", None) or getattr(
         env, "random_state", None
     )

@@ -1,8 +1,8 @@
 """What a domain is: a MuJoCo model, its observation, its named quantities and its tasks.
 
-A domain is a value, not a class to derive from. Everything that repeats it (batches of
-simulations, relabelling, pictures) takes the value, so a domain of your own is one file that
-builds one `Domain`: docs/environments.md holds a complete example.
+A domain is a value, not a class to derive from. Simulation, relabelling and pictures all take this
+value, so a domain of your own is one file that builds one `Domain`: docs/environments.md has a
+complete example.
 """
 
 import functools
@@ -36,7 +36,7 @@ class Quantities(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """A model, how an episode starts, what is seen of it, and what can be asked of it."""
+    """A model, how an episode starts, its observation, its named quantities and its tasks."""
 
     name: str
     obs_dim: int
@@ -51,11 +51,11 @@ class Domain(NamedTuple):
     settle: int = 0
     episode_length: int = 1000
     camera: str | int = -1
-    standing: Start | None = None  # a start on its feet, where `start` seldom is one
+    standing: Start | None = None  # a start on its feet, if `start` seldom gives one
 
 
 def often_standing(domain: Domain, share: float) -> Domain:
-    """Return the domain with so large a share of its episodes started on its feet."""
+    """Return the domain with this share of its episodes started on its feet."""
     upright, fair = domain.standing, domain.start
     if upright is None or not share:
         return domain
@@ -75,10 +75,10 @@ def suite_file(name: str) -> pathlib.Path:
 
 @functools.cache
 def suite_model(name: str) -> mujoco.MjModel:
-    """Compile an unchanged dm_control suite model, once a process.
+    """Compile an unchanged dm_control suite model, once per process.
 
-    Its authors' use of a deprecated attribute is not the user's business: the compiler's warning
-    (and the log file that MuJoCo would leave in the working folder) is kept quiet.
+    The model uses a deprecated attribute. The compiler's warning about it, and the log file that
+    MuJoCo would write to the working folder, are suppressed: the user cannot change the model.
     """
     handler = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)

@@ -1,9 +1,9 @@
-"""Any environment, a copy a lane, stepped in processes: the slow path with `Simulator`'s face.
+"""Copies of any environment, stepped in processes: slow, with the interface of `Simulator`.
 
     returns = sum_t r_t until the episode ends;  r = the environment's, or your own function of obs
 
-The factory is called in the processes, so it must be importable by them (a function of a module,
-or functools.partial of one); num_processes=0 steps in this process and takes any factory.
+The factory is called in the processes, so they must be able to import it (a function of a module,
+or functools.partial of one). num_processes=0 steps in this process and takes any factory.
 """
 
 import os
@@ -24,8 +24,8 @@ Rewarder = Callable[[np.ndarray], Any]
 class External:
     """num_envs copies of a dm_env or Gymnasium environment; close it, or use it in a `with`.
 
-    reward: your own reward, a function of the observations reached [N, O] -> [N]; without it the
-    environment's own. Once an episode has ended its lane stands still and earns nothing.
+    reward: your own reward, a function of the observations reached [N, O] -> [N]; by default the
+    environment's own. After the end of its episode a copy is not stepped and earns 0.
     timeout: seconds that the processes have for a step or a reset.
     """
 
@@ -74,7 +74,7 @@ class External:
         if self._rewarder is not None:
             reward = np.asarray(self._rewarder(obs), np.float64)
             if reward.shape != (self.num_envs,):
-                raise DataError(f"reward {reward.shape} of obs {obs.shape}: expected one a row")
+                raise DataError(f"reward {reward.shape} of obs {obs.shape}: expected one per row")
         self._reward = np.where(self._ended, 0.0, reward)
         self._blown |= ~np.isfinite(obs).all(axis=1)
         self._ended |= ended
@@ -116,7 +116,7 @@ def play(
     max_steps: int = 1000,
     progress: bool = True,
 ) -> np.ndarray:
-    """Play an episode from each seed with act(obs [N, O]) -> action [N, A]; return returns [N]."""
+    """Play an episode from each seed with act(obs [N, O]) -> action [N, A]; give returns [N]."""
     obs, returns = env.reset(seeds), np.zeros(env.num_envs)
     for _ in tqdm(range(max_steps), "evaluate", unit="step", disable=not progress):
         signals.check()

@@ -6,9 +6,9 @@
 The tree is walked once in Python; masses, offsets and inertias come from the MuJoCo model.
 Scalars that are known while tracing stay Python floats, and products with 0 and 1 are dropped,
 so a planar model costs planar arithmetic though the code is three-dimensional. Positions and
-velocities are kept relative to each tree's root, whose `shift` and `drift` are added last: far
-from the origin float32 would otherwise lose the digits that rewards are made of. Arrays of numpy
-are taken as well as JAX's, and stay numpy's.
+velocities are relative to each tree's root, whose `shift` and `drift` are added last: far from the
+origin float32 would otherwise lose the digits that rewards need. Numpy arrays are accepted too,
+and give numpy arrays.
 """
 
 from collections.abc import Sequence
@@ -136,8 +136,8 @@ def stack(u: Vector, like: Any) -> Any:
     x, y, z = (module.broadcast_to(module.asarray(v, like.dtype), like.shape)[..., None] for v in u)
     if module is np:
         return np.concatenate([x, y, z], axis=-1)
-    # not a concatenation: XLA fuses all that leads to it into one loop of branches, which the CPU
-    # cannot vectorise (50 times slower for the quadruped's angular momentum)
+    # not a concatenation: XLA fuses everything before it into one loop with branches, which the
+    # CPU cannot vectorise (50 times slower for the quadruped's angular momentum)
     axis = jnp.arange(3).reshape((1,) * like.ndim + (3,))
     return jnp.where(axis == 0, x, jnp.where(axis == 1, y, z))
 

@@ -1,4 +1,4 @@
-"""The domains by name, and the look-ups that fail with the nearest name."""
+"""The domains by name; a look-up that fails suggests the nearest name."""
 
 from zsrl_jax.envs.domain import Domain, Reward
 from zsrl_jax.envs.domains import cheetah, quadruped, walker
@@ -10,7 +10,7 @@ DOMAINS: dict[str, Domain] = {
 
 
 def find_domain(domain: str | Domain) -> Domain:
-    """Return the domain of a name, or the domain itself."""
+    """Return the domain of this name; a Domain is returned unchanged."""
     if isinstance(domain, Domain):
         return domain
     if domain not in DOMAINS:

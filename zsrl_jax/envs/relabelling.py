@@ -1,8 +1,8 @@
 """Rewards and named quantities of stored states, in closed form: r = R(qpos, qvel, act).
 
-Arrays of JAX are computed where they are, also inside jit. Arrays of numpy keep their precision
-(float64 states are computed in float64) and go in pieces, which bounds the memory: rewards through
-a jitted program of a few fixed sizes, quantities, which are many at once, in numpy itself.
+JAX arrays are computed where they are, also inside jit. Numpy arrays keep their precision (float64
+states are computed in float64) and are split into chunks, which bounds the memory. Their rewards
+are computed by a jitted program of a few fixed sizes, their quantities in numpy itself.
 """
 
 import functools
@@ -75,7 +75,7 @@ def _jitted(function: Callable[[Any], Any], physics: np.ndarray) -> np.ndarray:
 
 
 def _pieces(function: Callable[[Any], Any], physics: np.ndarray) -> Any:
-    """Apply a function of states [n, P] to states [..., P], piece by piece."""
+    """Apply a function of states [n, P] to states [..., P], chunk by chunk."""
     flat = physics.reshape(-1, physics.shape[-1])
     pieces = [function(flat[i : i + LARGEST]) for i in range(0, max(len(flat), 1), LARGEST)]
     shape = physics.shape[:-1]

@@ -49,12 +49,12 @@ def render_physics(
         for state, frame in zip(states, frames, strict=True):
             data.qpos, data.qvel, data.act = np.split(state, [model.nq, model.nq + model.nv])
             mujoco.mj_fwdPosition(model, data)
-            frame[:] = draw(data)[::-1]  # GL counts rows from below
+            frame[:] = draw(data)[::-1]  # GL's first row is the lowest
     return frames
 
 
 def rollout(agent: Any, z: Any, seed: int = 0, steps: int | None = None) -> np.ndarray:
-    """Play one episode with each seed's policy from one start; return physics [seed, T + 1, P]."""
+    """Play one episode from one start per training seed; return physics [seed, T + 1, P]."""
     domain, z = find_domain(agent.domain), np.asarray(z)
     simulator = Simulator(domain, len(z))
     obs = simulator.reset(np.full(len(z), seed))
@@ -94,7 +94,7 @@ def frame_rate(domain: str | Domain) -> float:
 
 
 def _backend() -> str:
-    """Return the name of a GL library that is there, or tell which package gives one."""
+    """Return the name of an installed GL library, or name the package that has one."""
     asked = os.environ.get("MUJOCO_GL", "").lower().strip()
     if asked in BACKENDS:
         return asked
@@ -106,7 +106,7 @@ def _backend() -> str:
 
 @contextlib.contextmanager
 def _canvas(model: mujoco.MjModel, width: int, height: int, camera: str | int) -> Iterator[Any]:
-    """Open a GL context; yield a function from data to pixels, rows from below."""
+    """Open a GL context; yield a function from data to pixels, lowest row first."""
     name = _backend()
     try:
         context = importlib.import_module(f"mujoco.{name}").GLContext(width, height)

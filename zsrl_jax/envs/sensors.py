@@ -1,9 +1,9 @@
-"""What has no closed form (contacts, forces, accelerations), measured by MuJoCo in batches.
+"""Quantities without a closed form (contacts, forces, accelerations), from MuJoCo in batches.
 
     y = y(mj_forward(qpos, qvel, act)),   ctrl = 0, no warm start
 
-A state does not hold the controls: where they act directly (cheetah, walker), forces are those of
-limp motors; where they act through `act` (quadruped), forces are those of the state.
+A state does not hold the controls. Where they act directly (cheetah, walker), forces are those
+with motors off. Where they act through `act` (quadruped), forces are those of the state.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""Many episodes of one domain in step: `mujoco.batch.Batch` with dm_control's semantics.
+"""Many episodes of one domain, stepped together: `mujoco.batch.Batch` with dm_control's semantics.
 
     state <- mj_step^substeps(state, ctrl),   obs = observe(state, fields at stage VEL)
 
-dm_control finishes a step with mj_step1, so that fields of position and velocity belong to the
-new state and fields of acceleration to the step just taken: stage VEL of a persistent batch.
-Every task of a domain has the same dynamics, so one batch serves them all.
+dm_control finishes a step with mj_step1: fields of position and velocity then belong to the new
+state, fields of acceleration to the step just taken. Stage VEL of a persistent batch does the same.
+All tasks of a domain have the same dynamics, so one batch serves them all.
 """
 
 import os
@@ -62,7 +62,7 @@ class Simulator:
         if action.shape != (self.num_envs, self.domain.action_dim):
             expected = (self.num_envs, self.domain.action_dim)
             raise DataError(f"action {action.shape}: expected {expected} for {self.domain.name}")
-        # the arithmetic of dm_control's action_scale wrapper, where there is something to scale
+        # the arithmetic of dm_control's action_scale wrapper, if there is something to scale
         self._batch.ctrl[:] = action if self._native else self._low + self._scale * (action + 1)
         self._batch.step(nstep=self.domain.substeps, stage=int(STAGE.mjSTAGE_VEL))
         return self._observe()

@@ -1,8 +1,8 @@
 """The twelve tasks as ordinary dm_control environments, for its viewer and its wrappers.
 
 dm_control has six of them. The other six are its own physics and task classes with another
-reward, written with its `rewards.tolerance` and its sensors; they share no arithmetic with the
-closed forms of this package, so tests hold the two against each other.
+reward, written with its `rewards.tolerance` and its sensors. They share no arithmetic with the
+closed forms of this package, so tests compare the two.
 
     from zsrl_jax.envs import suite
     env = suite.load("walker", "flip", random=0)          # a dm_control Environment

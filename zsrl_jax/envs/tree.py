@@ -1,10 +1,10 @@
-"""The walk down a model's tree: qpos and qvel to the bodies of `kinematics`, joint by joint.
+"""From qpos and qvel to the bodies of `kinematics`: a walk down the model's tree of joints.
 
     slide: d = a (q - q0)                  adds a qd to the velocity
     hinge: R <- R Rot(a, q - q0) about its anchor, adds a qd to the spin
     free:  x = q[:3], R = R(q[3:7]), velocity qd[:3] (world), spin R qd[3:6] (body axes)
 
-Ball joints are not needed by any domain here and are refused by name.
+No domain here needs ball joints; they are refused by name.
 """
 
 from typing import NamedTuple
@@ -93,7 +93,7 @@ def _move(model: mujoco.MjModel, j: int, physics: jax.Array, frame: Frame, root:
             position=k.add(frame.position, offset), velocity=k.add(frame.velocity, gained)
         )
     if kind != JOINT.mjJNT_HINGE:
-        raise DataError(f"joint '{model.joint(j).name}' is a ball: use hinges, or the batch")
+        raise DataError(f"joint '{model.joint(j).name}' is a ball: use hinges, or envs.measure")
     return _hinge(k.constant(model.jnt_pos[j]), axis, angle, physics[..., v], frame)
 
 

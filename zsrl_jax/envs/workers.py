@@ -11,7 +11,7 @@ import numpy as np
 from zsrl_jax.envs.adapter import Adapter, Factory, adapt
 from zsrl_jax.errors import DataError, ZsrlError
 
-START = 60.0  # seconds that a process has on top for its first answer: it imports and builds
+START = 60.0  # extra seconds for a process's first answer: it must import and build
 
 
 class Local:
@@ -66,7 +66,7 @@ class Remote:
     def _begin(self, factory: Factory) -> None:
         try:
             self._process.start()
-        except Exception as error:  # there are several ways not to be sent
+        except Exception as error:  # pickling fails in several ways
             raise DataError(
                 f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
                 "module, or num_processes=0"
@@ -74,7 +74,7 @@ class Remote:
 
     def send(self, call: tuple[str, Any]) -> None:
         """Start a call: (name, argument)."""
-        with contextlib.suppress(BrokenPipeError):  # receive tells that the process is gone
+        with contextlib.suppress(BrokenPipeError):  # receive reports that the process is gone
             self._pipe.send(call)
 
     def receive(self) -> Any:
@@ -82,7 +82,7 @@ class Remote:
         if not self._pipe.poll(self._patience):
             self._process.kill()
             raise ZsrlError(
-                f"an environment hangs: no answer after {self._patience:g} s; where its steps "
+                f"an environment hangs: no answer after {self._patience:g} s; if its steps "
                 "take that long, give a larger timeout"
             )
         self._patience = self._timeout

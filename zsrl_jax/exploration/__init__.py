@@ -1,4 +1,4 @@
-"""Data of our own: an agent paid for novelty collects reward-free episodes.
+"""Data of our own: an agent that is rewarded for novelty collects reward-free episodes.
 
-`rnd` holds its equations, `collector` plays and learns, `collection` keeps it on disk.
+`rnd` holds the equations, `collector` plays and learns, `collection` manages the data on disk.
 """

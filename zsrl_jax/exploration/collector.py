@@ -1,8 +1,8 @@
 """Rounds of a collection: environments step together, and every few steps the agent learns.
 
-After each round of episodes the files and the agent are on disk: a collection that was stopped goes
-on from its last whole round, and ends as if it had never been stopped. A signal ends it within a
-burst of steps; the round under way is played again.
+After each round of episodes the files and the agent are on disk. A collection that was stopped goes
+on from its last complete round, and ends as if it had never been stopped. A signal ends it within a
+burst of steps; the unfinished round is played again.
 """
 
 import functools
@@ -27,7 +27,7 @@ BURST = 10  # environment steps between two bursts of updates
 
 
 class Collection:
-    """The state of a collection: the agent, everything seen so far, and how many are done."""
+    """The state of a collection: the agent, all data so far, and how many episodes are done."""
 
     def __init__(self, folder, facts, episodes, config):
         self.folder, self.facts, self.config = folder, facts, config
@@ -42,7 +42,7 @@ class Collection:
         self.store = _empty_store(rounds * self.num_envs, self.domain.episode_length, spec)
         save = step_saves.newest(folder / "explorer")
         for line in save.passed:
-            print(f"collect: {line}; it is passed over", file=sys.stderr)
+            print(f"collect: {line}; it is skipped", file=sys.stderr)
         self.good: list[int] = [save.step] if save.folder else []
         if save.folder and save.step:
             self._resume(save)
@@ -78,7 +78,7 @@ class Collection:
         )
 
     def _resume(self, save: step_saves.Save) -> None:
-        """Take up the agent and all that it has seen."""
+        """Load the agent and all that it has seen."""
         assert save.folder is not None
         self.state, self.done = checkpoint.restore(save.folder, self.state), save.step
         past = load_dataset(self.folder, "exorl", self.done, progress=False)
@@ -127,9 +127,9 @@ class Collection:
                 np.stack([o[i] for o in obs]), np.stack([a[i] for a in action]),
                 np.stack([p[i] for p in physics]),
             )  # fmt: skip
-        sync(self.folder / "buffer")  # before the agent that has seen them
+        sync(self.folder / "buffer")  # before the save of the agent that has seen them
         self.done += wanted
-        if wanted == self.num_envs:  # a round cut short is played again if more is asked for
+        if wanted == self.num_envs:  # a partial round is played again if more is asked for
             self._save()
         return {name: float(value) for name, value in metrics.items()}
 

@@ -1,4 +1,4 @@
-"""Reward-free data of our own: a TD3 agent paid by Random Network Distillation.
+"""Reward-free data of our own: a TD3 agent rewarded by Random Network Distillation.
 
     error(s') = |f(s') - g(s')|^2        g a fixed random network, f trained to predict it
     reward    = error / running deviation of the error
@@ -7,9 +7,9 @@
 Burda et al. (2018), with the hyperparameters of the public URLB recipe (Laskin et al., 2021) as
 defaults (`settings.fields`). Departures: one-step instead of three-step returns; the error is taken
 at the state reached; many environments step together. The running deviation counts from the first
-update. Where a domain's episodes seldom start on the feet (quadruped), `standing` starts a share of
-them there: in a hundred thousand random steps that robot never once got up, and data without such a
-share shows little but a robot on its back. Episodes that are scored start as the domain says.
+update. If a domain's episodes seldom start on the feet (quadruped), `standing` starts a share of
+them there: in a hundred thousand random steps that robot never got up, and data without such a
+share shows little but a robot on its back. Evaluation episodes start as the domain says.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class Explorer(NamedTuple):
 
 
 def normalise(moments: Moments, obs: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
-    """Scale observations by what was seen so far."""
+    """Normalise observations by the statistics so far."""
     return jnp.clip((obs - moments.mean[None]) / moments.deviation()[None], -5.0, 5.0)
 
 
@@ -85,7 +85,7 @@ def make_error(rnd: networks.Net) -> Callable:
 
 
 def make_learner(config: ConfigDict, nets: td3.Nets, rnd: networks.Net) -> learner.Learner:
-    """Make the predictor's step and, on a PolicyBatch without tasks, TD3's two."""
+    """Make the learner: the predictor's step and TD3's two, on a PolicyBatch without tasks."""
     error, rate = make_error(rnd), config.learning_rate
 
     def init_params(key):

@@ -1,4 +1,4 @@
 """What lasts on disk: locks, and files or folders that appear whole or not at all.
 
-Data, collections and runs all write through here, so each of these is written once.
+Data, collections and runs all use these functions.
 """

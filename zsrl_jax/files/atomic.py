@@ -1,7 +1,7 @@
-"""Files and folders that appear whole or not at all, and last through a loss of power.
+"""Files and folders that appear whole or not at all, and survive a loss of power.
 
-What is being written has the suffix PART and is never read. A finished folder takes its name by a
-rename. Where another stood there, that one has the suffix OLD until the new one is in.
+What is being written has the suffix PART and is never read. A finished folder gets its name by a
+rename. A folder that it replaces has the suffix OLD until the rename is done.
 """
 
 import os
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from zsrl_jax.errors import DiskError
 
-PART = ".part"  # of what is being written, or being deleted: never read
-OLD = ".old"  # of what is being replaced
+PART = ".part"  # suffix of what is being written or deleted: never read
+OLD = ".old"  # suffix of what is being replaced
 
 
 def part_of(place: Path) -> Path:
-    """Return where to write what shall appear at a place."""
+    """Return the path to write to before the rename to `place`."""
     return place.with_name(place.name + PART)
 
 
 def sync(place: Path) -> None:
-    """Make a file, or the names in a folder, last through a loss of power."""
+    """Make a file, or the names in a folder, survive a loss of power."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -29,7 +29,7 @@ def sync(place: Path) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, and lasts."""
+    """Write a file that appears whole or not at all, and survives a loss of power."""
     part = part_of(file)
     try:
         with part.open("w") as out:
@@ -44,7 +44,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def move_in(part: Path, folder: Path) -> None:
-    """Give a finished folder its name; where another has it, that one goes once this one is in."""
+    """Rename a finished folder to its name; a folder already there is deleted afterwards."""
     old = folder.with_name(folder.name + OLD)
     discard(old)
     if os.path.lexists(folder):
@@ -55,7 +55,7 @@ def move_in(part: Path, folder: Path) -> None:
 
 
 def take_back(folder: Path, proof: str) -> None:
-    """Take back the old folder where `move_in` was cut off between its two renames.
+    """Restore the old folder if `move_in` was cut off between its two renames.
 
     `proof` names a file that every whole folder of this kind has.
     """
@@ -65,7 +65,7 @@ def take_back(folder: Path, proof: str) -> None:
 
 
 def discard(place: Path) -> None:
-    """Delete a folder, a file or a link, if there is one; what a link points to stays."""
+    """Delete a folder, a file or a link, if it exists; what a link points to stays."""
     if place.is_symlink() or not place.is_dir():
         place.unlink(missing_ok=True)
         return

@@ -1,8 +1,8 @@
-"""One process at a time in a folder: a lock of the kernel on a file `.lock` inside.
+"""One process at a time per folder: a kernel lock on the file `.lock` inside it.
 
-It ends with the process that holds it, however that dies, so a lock left behind is no lock. On NFS
-the lock holds between machines where the mount supports it (the default of Linux); where a file
-system has no locks at all, a line says so and the run goes on without.
+The lock ends with the process that holds it, however that process ends: a file left behind locks
+nothing. On NFS the lock holds between machines where the mount supports it (the default of Linux).
+Where a file system has no locks at all, a line says so and the run goes on without one.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ FILE = ".lock"
 
 @contextlib.contextmanager
 def held(folder: str | os.PathLike) -> Iterator[None]:
-    """Hold a folder (made if need be) while the block runs, or say who does."""
+    """Lock a folder (created if missing) while the block runs, or raise the name of its holder."""
     folder = Path(folder).absolute()
     is_new = not folder.exists()
     try:
@@ -60,10 +60,10 @@ def _take(file, folder: Path) -> None:
 
 @contextlib.contextmanager
 def turn(part: Path, folder: Path) -> Iterator[bool]:
-    """Hold the folder in the making; false where another process made it while we waited.
+    """Lock an unfinished folder; yield false if another process finished it while we waited.
 
-    The folder itself is locked, so that no lock file is left behind: whoever waited for it finds
-    it renamed to the finished store, or gone because the source was damaged.
+    The folder itself is locked, so no lock file is left behind. A process that waited finds it
+    renamed to the finished store, or gone because the source was damaged.
     """
     while True:
         part.mkdir(parents=True, exist_ok=True)

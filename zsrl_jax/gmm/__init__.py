@@ -5,8 +5,8 @@
     mixture, trace = gmm.fit(key, x, num_components=20)
     mixture.sample(key, n), mixture.log_prob(x), mixture.bic(x), mixture.distribution()
 
-Reading order: moments, cholesky, then the covariance types (full, diag, tied, low_rank, factors),
-mixture, listed, start, em, program, check, fitting; convert stands beside them.
+Reading order: linalg, moments, the covariance types (covariances, low_rank), mixture, pruning,
+start, em, checks, fitting.
 """
 
 from zsrl_jax.gmm.covariances import Diag, Full, Spherical, Tied

@@ -1,4 +1,4 @@
-"""What a fit needs of its input, said in one line where it is missing.
+"""What a fit needs of its input; what is missing is one line.
 
 x [N, d] finite, N >= K, not one point repeated; weights [N] >= 0, at least K of them positive
 """
@@ -42,7 +42,7 @@ def check_regularization(value: float) -> None:
 
 
 def is_traced(*arrays: Any) -> bool:
-    """Tell whether values cannot be looked at: under jit, even of an array made outside."""
+    """Tell whether values are unknown: under jit, also those of an array made outside of it."""
     return any(isinstance(a[:1] + 0, jax.core.Tracer) for a in arrays if a is not None)
 
 
@@ -78,7 +78,7 @@ def check_shapes(
 def check_values(
     x: Array, num_components: int, weights: Any, means: Any, responsibilities: Any
 ) -> None:
-    """Raise where no fit exists; values are known only outside jit and vmap."""
+    """Raise if no fit exists; values are known only outside jit and vmap."""
     check_finite("x", x)
     for name, array in (("means", means), ("responsibilities", responsibilities)):
         if array is not None:
@@ -90,8 +90,8 @@ def check_values(
         positive = int(jnp.sum(weights > 0))
         if bool(jnp.any(weights < 0)) or positive < num_components:
             raise DataError(
-                f"gmm.fit: weights must not be negative and at least {num_components} (one a "
-                f"component) must be positive, found {positive}"
+                f"gmm.fit: weights must not be negative and at least {num_components} (one "
+                f"per component) must be positive, found {positive}"
             )
         if float(jnp.max(weights)) > LARGEST:
             raise DataError(

@@ -6,13 +6,13 @@
     Components are taken one after another, each as one large matrix product over the points of a
     chunk: no buffer of points x components x dimensions exists, and x - mu is formed before it is
     multiplied, so nothing cancels. L^-1 is triangular and the scatter symmetric: both products are
-    cut into blocks and the zero or mirrored ones are left out, which saves up to 3/8 of the
+    cut into blocks, and zero or mirrored blocks are left out. This saves up to 3/8 of the
     4 N K d^2 operations of an iteration.
 `Diag`, `Spherical`: s_kj^2 <- max(sum_n r_nk (x_nj - xbar_kj)^2 / N_k, floor); its mean over j.
     The floor is the maximum-likelihood solution under s^2 >= floor, so EM never loses.
 `Tied`: Sigma <- sum_nk r_nk (x_n - xbar_k)(x_n - xbar_k)^T / N + floor I.
-    The sum over components needs no product per component. With m_n = sum_k p_nk xbar_k, the mean
-    that a point is expected to have, it splits into two parts that are both positive,
+    The sum over components needs no product per component. With m_n = sum_k p_nk xbar_k, a point's
+    expected mean, it splits into two parts that are both positive,
         sum_n w_n (x_n - m_n)(x_n - m_n)^T + sum_{j<k} a_jk (xbar_j - xbar_k)(xbar_j - xbar_k)^T,
     where a_jk = sum_n w_n p_nj p_nk: one product over the points, and a Laplacian of size k.
 
@@ -41,7 +41,7 @@ class Full(NamedTuple):
         return self.density(mean).scorer()
 
     def density(self, mean: Float[Array, "k d"]) -> Density:
-        """Return the log density of one component at a time, and a bound of it."""
+        """Return the log density of one component at a time, and an upper bound of it."""
         parts = mean, invert(self.cholesky), log_constant(self.cholesky)
         few = bound_width(mean.shape[1])
 
@@ -80,14 +80,14 @@ class Full(NamedTuple):
 
 
 def blocks(dim: int) -> list[tuple[int, int]]:
-    """Cut a dimension into up to four column blocks, none so small that products get slow."""
+    """Cut a dimension into up to four column blocks, each large enough for fast products."""
     count = 4 if dim >= 512 else 2 if dim >= 128 else 1
     edges = [dim * i // count for i in range(count + 1)]
     return list(zip(edges[:-1], edges[1:], strict=True))
 
 
 def whitened_norm(x: Float[Array, "n d"], upper: Float[Array, "d d"]) -> Float[Array, " n"]:
-    """Compute |x U|^2 a row, for upper triangular U."""
+    """Compute |x U|^2 per row, for upper triangular U."""
     total = jnp.zeros(x.shape[0], x.dtype)
     for low, high in blocks(x.shape[1]):
         y = jnp.matmul(x[:, :high], upper[:high, low:high], precision=HIGHEST)
@@ -118,7 +118,7 @@ def full_scatter_of_one(
 def full_scatter_of_point(
     delta: Float[Array, "k d"], weight: Float[Array, " k"], frame: tuple
 ) -> Float[Array, "k d d"]:
-    """Return the scatter of one weighted point a component."""
+    """Return the scatter of one weighted point per component."""
     return delta[:, :, None] * delta[:, None, :] * weight[:, None, None]
 
 
@@ -173,7 +173,7 @@ class Diag(NamedTuple):
 
 
 class Spherical(NamedTuple):
-    """One standard deviation a component."""
+    """One standard deviation per component."""
 
     deviation: Float[Array, " k"]
 
@@ -235,7 +235,7 @@ def axis_scatter(
 def axis_scatter_of_point(
     delta: Float[Array, "k d"], weight: Float[Array, " k"], frame: tuple
 ) -> Float[Array, "k d"]:
-    """Return the axis_scatter of one weighted point a component."""
+    """Return the axis_scatter of one weighted point per component."""
     return jnp.square(delta) * weight[:, None]
 
 
@@ -327,7 +327,7 @@ def tied_scatter(
 def tied_scatter_of_point(
     delta: Float[Array, "k d"], weight: Float[Array, " k"], frame: tuple
 ) -> Float[Array, "d d"]:
-    """Return the tied_scatter of one weighted point a component."""
+    """Return the tied_scatter of one weighted point per component."""
     return gram(delta * jnp.sqrt(weight)[:, None])
 
 

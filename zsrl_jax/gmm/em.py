@@ -4,7 +4,7 @@
     w_k, mu_k, Sigma_k <- weight, mean and covariance of the points under r_.k
 
 The data are read as (x - mean) / scale, with one scale for all columns, a power of two (exact),
-so offsets and units do not matter; the covariance floor is relative to the trace of the data's
+so offsets and units do not matter. The covariance floor is relative to the trace of the data's
 covariance. A component that holds less than a tenth of a point is dead: it is moved to the point
 that the mixture explains worst, with the shape of the heaviest component and the weight of one
 point.
@@ -32,9 +32,9 @@ class Trace:
     """The mean log-likelihood of a point after 0 (the start), 1, 2, ... iterations, as an array.
 
     Entries after the last iteration repeat its value, so `trace[-1]` is that of the returned
-    mixture. Where rounding lets an iteration lose, as it can when a covariance is singular but for
-    the floor, the best mixture so far and its value are kept; `falls` counts such iterations and
-    `lost` is the most that one of them lost.
+    mixture. Rounding can lower the likelihood when a covariance is singular except for the floor:
+    then the best mixture so far and its value are kept. `falls` counts such iterations; `lost` is
+    the largest loss of one of them.
     """
 
     log_likelihood: Float[Array, "*s i"]
@@ -79,7 +79,7 @@ FAMILIES = {
 
 
 class Options(NamedTuple):
-    """What is fixed when the program is compiled."""
+    """Constants of the compiled program."""
 
     num_components: int
     num_iters: int
@@ -88,7 +88,7 @@ class Options(NamedTuple):
     rank: int
     lloyd_steps: int
     chunk: int
-    skip: bool  # leave out what cannot matter: pays on a CPU
+    skip: bool  # skip pairs that cannot matter: faster on a CPU
 
     @property
     def family(self) -> Family:
@@ -98,7 +98,7 @@ class Options(NamedTuple):
 
 
 class State(NamedTuple):
-    """What an iteration hands to the next: the moments of the coming M step among it."""
+    """What an iteration passes to the next, including the moments for its M step."""
 
     best: Mixture
     last: Float[Array, ""]
@@ -109,7 +109,7 @@ class State(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What stays the same from iteration to iteration."""
+    """What stays the same in all iterations."""
 
     data: Data
     floor: Float[Array, ""]
@@ -131,7 +131,7 @@ def initial(
     moments, _, scores = measure(frame)
     zero = jnp.zeros((), jnp.int32)
     blank = jnp.zeros(options.num_iters + 1, problem.data.x.dtype)
-    # The first pass of the loop only makes the start: iterations count from -1.
+    # The first pass of the loop only computes the start: iterations count from -1.
     trace = Trace(blank, zero - 1, zero > 0, zero, zero, zero, blank[0], zero)
     shape = jax.eval_shape(family.estimate, moments, frame, problem.floor)[0]
     covariance = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
@@ -140,7 +140,7 @@ def initial(
 
 
 def iterate(state: State, problem: Problem, options: Options) -> State:
-    """Do one iteration: the M step on the moments at hand, then the E step that gives the next."""
+    """Do one iteration: the M step on the moments, then the E step that gives the next moments."""
     family = options.family
     mixture, jitters, reseeds = maximize(state, problem, family)
     frame = family.frame(mixture.covariance)
@@ -176,7 +176,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
 def maximize(
     state: State, problem: Problem, family: Family
 ) -> tuple[Mixture, Int[Array, ""], Int[Array, ""]]:
-    """Return the mixture with these moments, dead components planted anew, and both counts."""
+    """Return the mixture of these moments, with dead components moved, and both counts."""
     moments = state.moments
     covariance, jitters = family.estimate(moments, state.frame, problem.floor)
     mass = jnp.where(problem.active, moments.mass, 0.0)

@@ -1,10 +1,11 @@
-"""Cholesky factors of covariances: with escalating jitter, their inverses, products by component.
+"""Cholesky factors of covariances with escalating jitter; inverses; products by component.
 
     Sigma + floor 10^j I = L L^T  for the least j = 0, 1, ... that gives sound pivots
     [A 0; B C]^-1 = [A^-1 0; -C^-1 B A^-1 C^-1]
 
-The inverse doubles its diagonal blocks by the second line until they are whole: a few products of
-all components at once, where a library's triangular solve works on one small matrix at a time.
+The inverse doubles its diagonal blocks by the second line until they fill the matrix. This takes a
+few products of all components at once; a library's triangular solve does one small matrix at a
+time.
 """
 
 import math
@@ -24,7 +25,7 @@ def invert(cholesky: Float[Array, "k d d"]) -> Float[Array, "k d d"]:
     size = BLOCK
     while size < dim:
         size *= 2
-    # Padded by ones on the diagonal, which change no other entry of the inverse.
+    # Padded with ones on the diagonal, which changes no other entry of the inverse.
     eye = jnp.eye(size, dtype=cholesky.dtype)
     matrix = jnp.broadcast_to(eye, (num, size, size)).at[:, :dim, :dim].set(cholesky)
     inverse = substitute(diagonal_blocks(matrix, BLOCK))
@@ -59,7 +60,7 @@ def substitute(lower: Float[Array, "*k b b"]) -> Float[Array, "*k b b"]:
         known = jnp.sum(lower[..., i, :, None] * inverse, axis=-2)
         return inverse.at[..., i, :].set((eye[..., i, :] - known) / lower[..., i, i, None])
 
-    # Rows not yet found are zero, and so add nothing.
+    # Rows not yet computed are zero, and add nothing.
     return lax.fori_loop(0, size, row, jnp.zeros_like(lower))
 
 
@@ -72,7 +73,7 @@ def log_constant(cholesky: Float[Array, "*k d d"]) -> Float[Array, "*k"]:
 def product_by_component(
     component: Int[Array, " n"], noise: Float[Array, "n q"], factors: Float[Array, "k d q"]
 ) -> Float[Array, "n d"]:
-    """Multiply each row by the factor of its component, without a copy of the factor a row."""
+    """Multiply each row by the factor of its component, without a copy of the factor per row."""
 
     def add(total, args):
         factor, index = args
@@ -87,7 +88,7 @@ def product_by_component(
 def factorize(
     covariance: Float[Array, "k d d"], floor: Float[Array, ""]
 ) -> tuple[Float[Array, "k d d"], Int[Array, ""]]:
-    """Factorise covariance + floor I; where that fails, with ten times the floor, and so on."""
+    """Factorise covariance + floor I; if that fails, use ten times the floor, and so on."""
     num, dim = covariance.shape[:2]
     eye = jnp.eye(dim, dtype=covariance.dtype)[None]
 
@@ -95,8 +96,8 @@ def factorize(
         size = floor * 10.0 ** level.astype(covariance.dtype)
         factor = lax.linalg.cholesky(covariance + size[:, None, None] * eye, symmetrize_input=False)
         pivot = jnp.diagonal(factor, axis1=1, axis2=2) ** 2
-        # Every true pivot is at least the floor: a smaller one (or NaN) is rounding error. Each is
-        # compared by itself: the least of them, as XLA takes it on a CPU, passes NaN over.
+        # Every true pivot is at least the floor: a smaller one (or NaN) is rounding error. All are
+        # compared one by one, because XLA's minimum ignores NaN on a CPU.
         return factor, ~jnp.all(pivot > 0.5 * size[:, None], axis=1)
 
     def again(state):

@@ -4,19 +4,19 @@
     log N(x) = -1/2 (|y - V z|^2 + |z|^2) - sum log s - 1/2 log det M - d/2 log 2 pi
 
 Only products of points with rank columns are formed, so an iteration costs 10 N K d rank operations
-and not 4 N K d^2. The quadratic form is Woodbury's identity written as a sum of squares, which
+instead of 4 N K d^2. The quadratic form is Woodbury's identity written as a sum of squares, which
 cannot cancel.
 
-EM needs moments of what the factors read, and gives new loadings and noise:
+EM needs moments of the expected factors z, and gives new loadings and noise:
 
     B = M^-1 V^T / s,  z_n = B (x_n - xbar),  e_n = x_n - xbar - W z_n,  G = E[z z^T] + M^-1
     D = (E[e z^T] - W M^-1) G^-1,  W <- (W + D) chol(G)
     s^2 <- max(diag(E[e e^T] - 2 D E[z e^T] + D E[z z^T] D^T + (W + D) M^-1 (W + D)^T), floor)
 
-E is the mean over a component's points. The noise is found from what the factors leave over (e),
-not as diag(S - W W^T), which cancels. The factor chol(G) is the parameter-expanded step of Liu,
-Rubin and Wu (1998): the fixed points of plain EM, still monotone, fewer iterations. The start is
-the leading subspace of the scatter by power iteration, which is the same formula with M^-1 = 0.
+E is the mean over a component's points. The noise is computed from the residuals e, not as
+diag(S - W W^T), which cancels. The factor chol(G) is the parameter-expanded step of Liu, Rubin and
+Wu (1998): it has the fixed points of plain EM, is monotone, and takes fewer iterations. The start
+is the leading subspace of the scatter by power iteration: the same formula with M^-1 = 0.
 """
 
 import math
@@ -43,7 +43,7 @@ class LowRank(NamedTuple):
         return self.density(mean).scorer()
 
     def density(self, mean: Float[Array, "k d"]) -> Density:
-        """Return the log density of one component at a time, and a bound of it."""
+        """Return the log density of one component at a time, and an upper bound of it."""
         white = self.loadings / self.noise[:, :, None]
         few = bound_width(mean.shape[1])
         factor, read = reader(white)
@@ -109,7 +109,7 @@ POWER_STEPS = 2
 
 
 class Frame(NamedTuple):
-    """How factors are read off centred points (B), written back (W), and what is unsure (M^-1)."""
+    """B maps centred points to factors, W factors to points; M^-1 is the factors' covariance."""
 
     read: Float[Array, "k q d"]
     write: Float[Array, "k d q"]
@@ -136,7 +136,7 @@ def frame(covariance: LowRank) -> Frame:
 def start(
     key: Key[Array, ""], measure: Callable[[Frame], Moments], num: int, dim: int, rank: int
 ) -> Frame:
-    """Return the frame that reads off the leading directions of each component's scatter."""
+    """Return the frame of the leading directions of each component's scatter."""
 
     def orthogonal(columns: Float[Array, "k d q"]) -> Frame:
         basis = jnp.linalg.qr(columns)[0]
@@ -154,7 +154,7 @@ def start(
 def project(
     local: Float[Array, "n d"], weight: Float[Array, " n"], frame: tuple[Array, Array]
 ) -> Projected:
-    """Sum over centred points what the factors read and what they leave."""
+    """Sum the moments of factors and residuals over centred points."""
     read, write = frame
     code = jnp.matmul(local, read.T, precision=HIGHEST)
     rest = local - jnp.matmul(code, write.T, precision=HIGHEST)
@@ -177,7 +177,7 @@ def scatter_one(
 def scatter_of_point(
     delta: Float[Array, "k d"], weight: Float[Array, " k"], frame: Frame
 ) -> Projected:
-    """Return the scatter of one weighted point a component."""
+    """Return the scatter of one weighted point per component."""
 
     def one(point, weight, read, write):
         return project(point[None], weight[None], (read, write))

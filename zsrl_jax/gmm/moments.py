@@ -1,11 +1,11 @@
-"""Centred moments of weighted points, gathered chunk by chunk.
+"""Centred moments of weighted points, summed chunk by chunk.
 
     N = N_a + N_b,    delta = mean_b - mean_a,    mean = mean_a + delta N_b / N
     S = S_a + S_b + delta delta^T N_a N_b / N
 
 Each chunk is centred on its own means and two chunks are joined by the rule above (Chan, Golub and
-LeVeque 1979): every term is positive, so nothing cancels, however far the data lie from the origin.
-What S holds (a matrix, its diagonal, a projection of it) is the business of the covariance type.
+LeVeque 1979). Every term is positive, so nothing cancels, however far the data lie from the origin.
+The covariance type decides what S holds: a matrix, its diagonal, or a projection of it.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ class Moments(NamedTuple):
 
 
 class Family(NamedTuple):
-    """The functions that EM needs of a covariance type; see `full` and `factors` for shapes."""
+    """The functions that EM needs of a covariance type; see `covariances` and `low_rank`."""
 
     scatter: Callable  # (x, share, mean, frame) -> the scatter of all components
     scatter_of_point: Callable
@@ -54,7 +54,7 @@ class Family(NamedTuple):
 
 
 class Density(NamedTuple):
-    """Log densities, one component at a time; `upper` reads few columns and is never below."""
+    """Log densities, one component at a time; `upper` is a bound that reads few columns."""
 
     parts: Any
     exact: Callable[[Any, Float[Array, "n d"]], Float[Array, " n"]]
@@ -66,7 +66,7 @@ class Density(NamedTuple):
 
 
 def bound_width(dim: int) -> int:
-    """Return how many columns a bound of the log density reads."""
+    """Return how many columns the bound of the log density reads."""
     return min(dim, max(32, min(64, dim // 4)))
 
 
@@ -84,12 +84,12 @@ def by_component(each: Callable) -> Callable:
 def map_rows(
     function: Callable[[Array], Array], x: Float[Array, "n d"], chunk: int
 ) -> Float[Array, " n"]:
-    """Apply a function of rows chunk by chunk, so that nothing else of the size of x exists."""
+    """Apply a function of rows chunk by chunk, so that no second array of x's size exists."""
     total, dim = x.shape
     chunk = even(total, max(1, chunk))
 
     def step(out, start):
-        # The last chunk is moved back to end with the data; some rows are then done twice.
+        # The last chunk is moved back to end with the data; some rows are then computed twice.
         begin = jnp.minimum(start, total - chunk)
         value = function(lax.dynamic_slice(x, (begin, 0), (chunk, dim)))
         return lax.dynamic_update_slice(out, value, (begin,)), None
@@ -98,21 +98,21 @@ def map_rows(
 
 
 def largest(rows: Float[Array, "n d"]) -> Float[Array, " n"]:
-    """Return the largest size of an entry of each row; infinity where one is NaN.
+    """Return the largest absolute entry of each row; infinity if one is NaN.
 
-    NaN is asked for by itself: the maximum, as XLA takes it on a CPU, may pass it over.
+    NaN is tested separately, because XLA's maximum may ignore it on a CPU.
     """
     broken = jnp.any(jnp.isnan(rows), axis=1)
     return jnp.where(broken, jnp.inf, jnp.max(jnp.abs(rows), axis=1))
 
 
 def chunk_size(dim: int) -> int:
-    """Return how many points are taken at once: 32 MiB, but few enough for exact float32 sums."""
+    """Return the points per chunk: 32 MiB, but few enough for exact float32 sums."""
     return min(max(512, 2**23 // dim), 2**14)
 
 
 def even(total: int, chunk: int) -> int:
-    """Return the size of as many chunks, all alike, so that hardly any row is read twice."""
+    """Return the size of as many chunks of equal size, so that hardly any row is read twice."""
     return -(-total // -(-total // chunk))
 
 
@@ -126,7 +126,7 @@ def gather(
 
     def step(carry, start):
         moments, score, scores = carry
-        # The last chunk is moved back to end with the data; rows seen before weigh nothing.
+        # The last chunk is moved back to end with the data; rows seen before get weight 0.
         begin = jnp.minimum(start, total - chunk)
         index = begin + jnp.arange(chunk)
         weight = lax.dynamic_slice(data.weight, (begin,), (chunk,))

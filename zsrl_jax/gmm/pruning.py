@@ -1,19 +1,19 @@
-"""Leave out pairs of a point and a component that cannot matter, without a change of shape.
+"""Skip pairs of a point and a component that cannot matter, without a change of shape.
 
-    r_nk < 2^-24 DEAD / N  for all left out, so no living component loses a bit of its mass
+    r_nk < 2^-24 DEAD / N  for all that are skipped, so no living component loses a bit of its mass
 
-Task vectors live in many dimensions, where nearly every point belongs to one component, while
-EM computes all N K pairs. Here the points that a component needs are listed (index 0 ... count of
-an array of static length) and taken a tile at a time; loops over tiles end at the count, so what is
-not listed costs nothing on a CPU. A component that needs most points takes them all in one product.
+Task vectors have many dimensions, where nearly every point belongs to one component; but plain EM
+computes all N K pairs. Here the indices of the points that a component needs are the first `count`
+entries of an array of static length, and are taken tile by tile. Loops over tiles end at the count,
+so other points cost nothing on a CPU. A component that needs most points takes all in one product.
 
-Which pairs matter is known before they are computed: the first b columns of L^-1 (x - mu) hold the
+Which pairs matter is known before they are computed: the first b columns of L^-1 (x - mu) give the
 distance in the marginal of the first b columns, which is at most the whole distance, so
 
     log w_k + log N(x | mu_k, Sigma_k) <= log w_k + c_k - 1/2 |first b columns|^2 = upper_k.
 
-The component with the highest bound is computed exactly, and then all that may come near it.
-Under vmap every branch is computed: right, but slower than the dense way.
+The component with the highest bound is computed exactly, then all those that may come near it.
+Under vmap every branch is computed: the result is right, but slower than plain EM.
 """
 
 import math
@@ -29,17 +29,17 @@ from zsrl_jax.gmm.mixture import Mixture
 from zsrl_jax.gmm.moments import Density, Family, Scorer
 
 TILE = 256
-MOST = 0.6  # of all points: from here on one large product is faster than tiles
-SMALLEST_DIM = 40  # below that the bound would read nearly all columns
+MOST = 0.6  # of all points: above this, one large product is faster than tiles
+SMALLEST_DIM = 40  # below this, the bound would read nearly all columns
 
 
 def pays(family: Family, dim: int) -> bool:
-    """Tell whether to leave out pairs: on a CPU, for types whose cost is in the pairs."""
+    """Tell whether to skip pairs: on a CPU, for types whose cost is in the pairs."""
     return family.each is not None and dim >= SMALLEST_DIM and jax.default_backend() == "cpu"
 
 
 def negligible(total: int, dead: float) -> float:
-    """Return how far below the best log density of a point a component no longer matters."""
+    """Return the margin: a component whose log density is that far below the best is skipped."""
     return math.log(total / dead) + 24 * math.log(2)
 
 
@@ -49,7 +49,7 @@ def tiles(needed: Bool[Array, " n"], body: Callable[[Any, Array, Array], Any], c
     size = min(TILE, total)
     place = jnp.cumsum(needed, dtype=jnp.int32) - 1
     index = jnp.zeros(total + size, jnp.int32)
-    # Points not needed are written outside the array, that is nowhere.
+    # Points that are not needed get an index outside the array, and so are not written.
     slot = jnp.where(needed, place, total + size)
     index = index.at[slot].set(jnp.arange(total, dtype=jnp.int32), mode="drop")
     count = place[-1] + 1
@@ -100,7 +100,7 @@ def joint_of_few(mixture: Mixture, margin: float) -> Scorer:
         upper = offset + lax.map(lambda part: density.upper(part, x), density.parts)
         likely = jnp.argmax(upper, axis=0)[None] == jnp.arange(upper.shape[0])[:, None]
         joint = offset + evaluate(density, x, likely)
-        # >=: far from every component the margin is lost in rounding, and the best must stay
+        # >=: far from every component rounding swallows the margin, and the best must stay
         near = upper >= jnp.max(joint, axis=0)[None] - margin
         joint = jnp.maximum(joint, offset + evaluate(density, x, near & ~likely))
         return jnp.where(joint >= jnp.max(joint, axis=0)[None] - margin, joint, -jnp.inf)
@@ -109,7 +109,7 @@ def joint_of_few(mixture: Mixture, margin: float) -> Scorer:
 
 
 def of_few(family: Family) -> Family:
-    """Return the family with a scatter that takes only points of any weight."""
+    """Return the family with a scatter that takes only points of positive weight."""
     each = family.each
     if each is None:
         return family
@@ -123,7 +123,7 @@ def of_few(family: Family) -> Family:
 
 
 def sum_few(each: Callable, x: Float[Array, "n d"], part: Any, weight: Float[Array, " n"]) -> Any:
-    """Sum the scatter of one component over the points of any weight."""
+    """Sum the scatter of one component over the points of positive weight."""
     empty = each(part, jnp.zeros_like(x[:1]), jnp.zeros_like(weight[:1]))
 
     def tile(total, index, valid):

@@ -2,7 +2,7 @@
 
     next seed ~ w_n min_k |x_n - c_k|^2          c_k <- mean of the points nearest to c_k
 
-Before that the data are normalised: centres, and all of EM, hold in the units of `Data`.
+Before that the data are normalised: centres, and all of EM, are in the units of `Data`.
 """
 
 import jax
@@ -43,7 +43,7 @@ def seed_centers(key: Key[Array, ""], data: Data, num: int, chunk: int) -> Float
     log_weight = jnp.log(data.weight)
 
     def add(nearest, key_draw):
-        # Infinite before the first draw; all zero if every point lies on a centre: any will do.
+        # Infinite before the first draw; all 0 if every point lies on a centre: then any will do.
         far = jnp.where(jnp.isinf(nearest), 0.0, jnp.log(nearest)) + log_weight
         far = jnp.where(jnp.any(far > -jnp.inf), far, log_weight)
         center = data.rows(jax.random.categorical(key_draw, far)[None])[0]

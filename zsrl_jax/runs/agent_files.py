@@ -1,4 +1,4 @@
-"""Agents on disk: what `train` leaves in a run folder, and `load` gives back.
+"""Agents on disk: `train` writes them into a run folder, `load` reads them.
 
 A folder written before a config field existed is read with that field's default.
 """
@@ -22,7 +22,7 @@ from zsrl_jax.types import Spec
 
 
 def save(agent: Agent | Oracle, workdir: Path) -> None:
-    """Write an agent so that `load` gives it back."""
+    """Write an agent so that `load` can read it."""
     tree = {name: x for name, x in agent.params._asdict().items() if x is not None}
     if "prompt_physics" in tree:
         tree["prompt_physics"] = np.asarray(tree["prompt_physics"], np.float64)
@@ -50,13 +50,13 @@ def load(workdir: str | os.PathLike[str]) -> Agent | Oracle:
         return _read(workdir, meta)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"the agent in '{workdir}' is described as none of ours is "
+            f"the agent in '{workdir}' has an unknown description "
             f"({type(error).__name__}: {error}): it is damaged, or of another version"
         ) from error
 
 
 def _read(workdir: Path, meta: dict[str, Any]) -> Agent | Oracle:
-    """Build an agent from its description: names and numbers, checked, never run."""
+    """Build an agent from its description, which is names and numbers: no code is run."""
     is_leaf = lambda x: isinstance(x, list) and len(x) == 2 and isinstance(x[1], str)  # noqa: E731
     like = jax.tree.map(lambda leaf: _shape(*leaf), meta["tree"], is_leaf=is_leaf)
     kinds: tuple[Any, Any] = (Agent, AgentParams)
@@ -71,7 +71,7 @@ def _read(workdir: Path, meta: dict[str, Any]) -> Agent | Oracle:
 
 
 def _shape(shape: list[int], dtype: str) -> jax.ShapeDtypeStruct:
-    """Return what an array on disk must be: numbers, of a size."""
+    """Return the shape and type that an array on disk must have; it must hold numbers."""
     if np.dtype(dtype).kind not in "biuf" or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"an array of {dtype} and shape {shape}")
     return jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))

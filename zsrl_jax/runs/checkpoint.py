@@ -1,8 +1,9 @@
-"""One folder that lasts: an Orbax tree beside a manifest with a checksum of every file.
+"""A checkpoint folder: an Orbax tree beside a manifest with a checksum of every file.
 
-It appears whole or not at all: written under another name, every file and folder synced, renamed,
-the parent synced. A file that is missing, changed, added or a link is refused by name before Orbax,
-which would not notice, opens anything. All of it is JSON and arrays: nothing can be run.
+It appears whole or not at all: it is written under another name, every file and folder is synced,
+it is renamed, and its parent is synced. Before Orbax opens anything, a file that is missing,
+changed, added or a link is refused by name, because Orbax would not notice. All contents are JSON
+and arrays: nothing can be run.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ MANIFEST = "manifest.json"
 
 
 def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
-    """Write a tree of arrays and its description, replacing what stood there."""
+    """Write a tree of arrays and its description, replacing an earlier checkpoint."""
     folder = Path(folder).absolute()
     part = part_of(folder)
     try:
@@ -37,17 +38,17 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
         move_in(part, folder)
     except DataError:
         raise
-    except Exception as error:  # Orbax and TensorStore have their own words for a full disk
+    except Exception as error:  # Orbax and TensorStore have their own errors for a full disk
         shutil.rmtree(part, ignore_errors=True)
         raise DiskError(
             f"cannot write checkpoint '{folder}': {_cause(error)}; what was saved before is "
-            "intact: when the disk takes files again, the same command goes on"
+            "intact: once the disk takes files, run the same command again to go on"
         ) from error
 
 
 def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
     with one_voice(), _checkpointer() as checkpointer:
-        checkpointer.save(part / "tree", jax.device_get(tree))  # says nothing of devices
+        checkpointer.save(part / "tree", jax.device_get(tree))  # without devices
     for file in _files(part):
         sync(file)
     write_manifest(part, meta, checksums(part))
@@ -56,14 +57,14 @@ def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
 
 
 def read_meta(folder: str | os.PathLike) -> dict[str, Any] | None:
-    """Return the description of a checkpoint, or None where there is none."""
+    """Return the description of a checkpoint, or None if there is no checkpoint."""
     folder = Path(folder)
     take_back(folder, MANIFEST)
     return read_manifest(folder)["meta"] if (folder / MANIFEST).exists() else None
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return a manifest whose own checksum is right."""
+    """Return the manifest, if its own checksum is right."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         checksum = manifest.pop("checksum")
@@ -88,7 +89,7 @@ def verify(folder: str | os.PathLike) -> dict[str, Any]:
     manifest = read_manifest(folder)
     for place in [folder, *folder.rglob("*")]:
         if place.is_symlink():
-            raise DataError(_damaged(folder, place.name, "is a link, which no save makes"))
+            raise DataError(_damaged(folder, place.name, "is a link, which a save never has"))
     found = checksums(folder)
     for name in sorted(manifest["files"].keys() | found.keys()):
         if name not in found:
@@ -99,7 +100,7 @@ def verify(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def restore(folder: str | os.PathLike, like: Any) -> Any:
-    """Read a tree with the shapes of `like`, after every file has been checked."""
+    """Read a tree with the shapes of `like`, after all its files have been checked."""
     folder = Path(folder).absolute()
     if read_meta(folder) is None:
         raise DataError(f"no checkpoint in '{folder}': expected a folder with {MANIFEST}")
@@ -127,13 +128,13 @@ def _checkpointer() -> ocp.StandardCheckpointer:
 
 
 def _on_device(leaf: Any) -> Any:
-    """Return an array on the device, or as it is where JAX has no such numbers (float64)."""
+    """Return an array on the device, or unchanged if JAX has no such type (float64)."""
     same = jax.dtypes.canonicalize_dtype(leaf.dtype) == leaf.dtype
     return jnp.asarray(leaf) if same and isinstance(leaf, np.ndarray) else leaf
 
 
 def _misfits(stored: Any, asked: Any) -> list[str]:
-    """Tell which arrays have another shape on disk than is asked for, or are on one side alone."""
+    """Describe the arrays whose shape on disk is not the one asked for, or that are missing."""
     was, now = (
         {jax.tree_util.keystr(path, simple=True, separator="."): tuple(leaf.shape)
          for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
@@ -147,7 +148,7 @@ def _misfits(stored: Any, asked: Any) -> list[str]:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """Return a checksum of every file below a folder but the manifest, by its path there."""
+    """Return path -> checksum of every file in a folder, except the manifest."""
     found = {}
     for file in _files(folder):
         with file.open("rb") as opened:
@@ -170,7 +171,7 @@ def _damaged(folder: Path, name: str, what: str) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the operating system's words where they are known, else the error's first line."""
+    """Return the operating system's message if it is known, else the error's first line."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno:

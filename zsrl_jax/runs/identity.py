@@ -1,14 +1,15 @@
-"""May this run go on in this folder? Only with what decided the saves in it, or by force.
+"""May this run go on in this folder? Only with the settings of the saves in it, or by force.
 
-All that decides a stage's result is told as named facts: the data's checksum, the config so far,
-the seeds. Every save carries them. A state at update t does not depend on how many updates are
-still to come, so a stage's own `updates` is no fact of it, unless its learning rate is annealed
-towards the last one. A field that did not exist when a save was made counts as its default.
+The facts of a stage are all settings that decide its result: the data's checksum, the config up to
+this stage, the seeds. Every save carries them. A state at update t does not depend on how many
+updates follow, so a stage's own `updates` is not one of its facts, unless its learning rate is
+annealed towards the last update. A field that did not exist when a save was made counts as its
+default.
 
-A forced run keeps the states it finds and works on with the config it is given. Every save
-remembers which fields were other ones before, and so do the results. That mark is made once every
-state that the run keeps has been read with the new config's shapes: a run whose shapes do not fit
-leaves all saves as it found them.
+A forced run keeps the states it finds and goes on with the config it is given. Every save records
+which fields were different before, and so do the results. That record is written after every state
+that the run keeps has been read with the new config's shapes: a run whose shapes do not fit changes
+no save.
 """
 
 import json
@@ -29,7 +30,7 @@ CHECKSUM = "data (its checksum)"
 
 
 def facts(config: ConfigDict, stage: str, fingerprint: str) -> dict[str, Any]:
-    """Return what decides a stage: name -> value, as JSON gives it back."""
+    """Return the settings that decide a stage's result: name -> value, as JSON returns them."""
     found: dict[str, Any] = {"format": FORMAT, CHECKSUM: fingerprint}
     found |= {name: config[name] for name in ("domain", "seed", "seeds")}
     found |= {f"data.{name}": config.data[name] for name in ("normalize", "clip")}
@@ -56,7 +57,7 @@ def differing(
 ) -> dict[str, list[Any]]:
     """Return the facts that differ: name -> [what was saved, what is asked for].
 
-    What was saved before a field existed has that field's default.
+    A save made before a field existed counts as having that field's default.
     """
     known = {**(default or {}), **saved}
     names = [*now, *(name for name in saved if name not in now)]
@@ -65,7 +66,7 @@ def differing(
 
 
 def tell(differences: Mapping[str, list[Any]]) -> str:
-    """Say in words which facts differ, and how."""
+    """Return in words which facts differ, and how."""
     words = {
         name: ["not there" if value is None else value for value in pair]
         for name, pair in differences.items()
@@ -101,17 +102,17 @@ class Asked:
         return found
 
     def check(self, force: bool = False) -> None:
-        """Refuse a folder whose saves have other facts, naming each, unless by force."""
+        """Refuse a folder whose saves have other facts, and name each, unless forced."""
         found = [self.changed(stage) for stage in self.stages]
         differences = {name: pair for part in found for name, pair in part.items()}
         if differences and not force:
             raise ConfigError(
                 f"'{self.workdir}' holds a run with other settings: {tell(differences)}; name "
-                "another --workdir, or go on all the same with --force (which the results will say)"
+                "another --workdir, or go on anyway with --force (the results will record it)"
             )
 
     def accept(self) -> None:
-        """Write into the saves how they differ, where they do: from now on they are this run's."""
+        """Write this run's facts, and how they differ, into the saves: they are now this run's."""
         for stage in self.stages:
             differences = self.changed(stage)
             for step, place in step_saves.steps(self.workdir / stage) if differences else []:
@@ -129,6 +130,6 @@ class Asked:
 
 
 def forced(workdir: Path) -> list[dict[str, Any]]:
-    """Return what was forced in a run, stage by stage."""
+    """Return which settings were forced in a run, stage by stage."""
     metas = [step_saves.newest(workdir / stage, whole=False).meta for stage in STAGES[1:]]
     return [note for meta in metas for note in meta.get("forced", [])]

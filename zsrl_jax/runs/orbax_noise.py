@@ -1,4 +1,4 @@
-"""A save that fails speaks once: what Orbax's threads print besides is hushed or waited for."""
+"""A failed save reports once, by its exception: what Orbax's threads also print is suppressed."""
 
 import contextlib
 import logging
@@ -14,11 +14,11 @@ _tasks_log = logging.getLogger("asyncio")
 
 @contextlib.contextmanager
 def one_voice() -> Iterator[None]:
-    """Let a save that fails speak once, by its exception.
+    """Let a failed save report once, by its exception.
 
-    Orbax logs a full disk from several threads, and leaves the others under way behind: those are
-    waited for. What TensorStore still does then prints, whenever it ends, that nobody waits for it:
-    so after a failure what hushes that stays.
+    Orbax logs a full disk from several threads and leaves some of them running: this waits for
+    them. After a failed save the filter stays on, because TensorStore's leftover tasks may still
+    print.
     """
     level, hook, tasks = absl_logging.get_verbosity(), sys.unraisablehook, _tasks_log.level
     others = set(threading.enumerate())
@@ -42,10 +42,10 @@ def one_voice() -> Iterator[None]:
 
 
 def _outlast(others: set[threading.Thread], seconds: float = 5.0) -> None:
-    """Wait for the writers that were not there before, so that none speaks or writes later on.
+    """Wait for the threads that the save started, so that none prints or writes later.
 
-    Orbax's writers are of a class of their own, whose join raises what they died of; plain threads
-    are those of its pools, which idle.
+    Orbax's writers have a class of their own, whose join raises the error they ended with. Plain
+    threads belong to its pools, which are idle.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -1,6 +1,6 @@
-"""Where a result comes from: config, versions, scale, data and seeds, as JSON takes them.
+"""Where a result comes from: config, versions, scale, data and seeds, as JSON.
 
-A run leaves them in `run.json` when it starts, so that what was cut off says what it is too.
+A run writes them to `run.json` when it starts, so that an unfinished run has them too.
 """
 
 import importlib.metadata
@@ -26,7 +26,7 @@ def versions() -> dict[str, str]:
 
 
 def describe(config: ConfigDict, dataset: Dataset, mark: str = "") -> dict[str, Any]:
-    """Return what every result must carry; `mark`: the data's checksum, where it is known."""
+    """Return what every result must carry; `mark` is the data's checksum, if it is known."""
     return {
         "scale": config.scale,
         "data": {
@@ -44,5 +44,5 @@ def describe(config: ConfigDict, dataset: Dataset, mark: str = "") -> dict[str, 
 
 
 def write(workdir: Path, config: ConfigDict, dataset: Dataset, mark: str) -> None:
-    """Say in a run's folder what the run is."""
+    """Write run.json into a run's folder."""
     write_text(workdir / FILE, json.dumps(describe(config, dataset, mark), indent=1))

@@ -1,4 +1,4 @@
-"""What a run found, in results.json: scores by seed, task and episode, and where they come from."""
+"""A run's results.json: scores by seed, task and episode, and where they come from."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def describe_run(
     seconds: dict[str, float],
     command: list[str],
 ) -> dict[str, Any]:
-    """Return all that results.json holds of a finished run."""
+    """Return the content of results.json of a finished run."""
     return (
         describe_scores(scores)
         | provenance.describe(run.config, dataset, run.fingerprint)
@@ -39,7 +39,7 @@ def describe_run(
 
 
 def describe_scores(scores: "Scores | None") -> dict[str, Any]:
-    """Return the scores and how well tasks were prompted; none where there is no simulator."""
+    """Return the scores and how well tasks were prompted; empty without a simulator."""
     if scores is None:
         return {"tasks": [], "returns": [], "random": []}
     return {
@@ -63,12 +63,12 @@ def write(workdir: Path, results: dict[str, Any]) -> Path:
 
 
 def tell_failed(results: dict[str, Any]) -> str:
-    """Say which seeds failed, and where."""
+    """Return which seeds failed, and where."""
     return "; ".join(str(Failure(**failure)) for failure in results["failed"])
 
 
 def finite(values: np.ndarray) -> list:
-    """Return nested lists with None where a value is not a number, which JSON does not know."""
+    """Return nested lists, with None for NaN and infinity, which JSON does not have."""
     table = np.asarray(values).astype(object)
     table[~np.isfinite(values)] = None
     return table.tolist()

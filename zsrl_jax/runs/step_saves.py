@@ -1,8 +1,7 @@
-"""The saves of one stage: folders step_00005000, the newest two kept, the newest good one used.
+"""The saves of one stage: folders step_00005000; the newest two are kept, the newest good one used.
 
-A folder that is damaged, empty or half copied is told by name and passed over; what carries the
-suffix of a save under way is never looked at. The saves of a stage that were good before stay
-until two newer ones are.
+A folder that is damaged, empty or half copied is reported by name and skipped. A folder with the
+suffix of an unfinished save is ignored. Good saves are kept until there are two newer good ones.
 """
 
 import re
@@ -18,7 +17,7 @@ KEPT = 2
 
 
 class Save(NamedTuple):
-    """A good save, or none (folder None), and what was wrong with those newer than it."""
+    """A good save, or none (folder None), and what is wrong with the newer ones."""
 
     folder: Path | None
     step: int
@@ -27,7 +26,7 @@ class Save(NamedTuple):
 
 
 def step_folder(stage: Path, step: int) -> Path:
-    """Return where the save of a step goes."""
+    """Return the folder for the save of a step."""
     return stage / f"step_{step:08d}"
 
 
@@ -49,7 +48,7 @@ def newest(stage: Path, whole: bool = True) -> Save:
             meta = checkpoint.verify(folder) if whole else _meta(folder)
             if meta.get("step") == step:
                 return Save(folder, step, meta, tuple(passed))
-            passed.append(f"checkpoint '{folder}' is damaged: it is of another step than its name")
+            passed.append(f"checkpoint '{folder}' is damaged: its step is not that of its name")
         except DataError as error:
             passed.append(str(error))
     return Save(None, 0, {}, tuple(passed))
@@ -60,7 +59,7 @@ def _meta(folder: Path) -> dict[str, Any]:
 
 
 def write(stage: Path, step: int, tree: Any, meta: dict[str, Any], good: list[int]) -> list[int]:
-    """Save a step and delete all but the newest good ones; `good` and the answer list those."""
+    """Save a step and delete all but the newest good ones; take and return the good steps."""
     for left in stage.glob(f"*{atomic.PART}"):
         atomic.discard(left)
     checkpoint.save(step_folder(stage, step), tree, {**meta, "step": step})

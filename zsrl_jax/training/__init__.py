@@ -1,4 +1,4 @@
-"""Training: stages in a loop over updates, for all seeds, with log, saves and resume.
+"""Training: stages that loop over updates for all seeds, with a log, saves and resume.
 
-`pipeline` is the whole method in order. Nothing that acts or answers prompts imports this room.
+`pipeline` runs the whole method in order. Code that acts or answers prompts does not import this.
 """

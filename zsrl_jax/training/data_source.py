@@ -1,4 +1,4 @@
-"""Which data a run reads: the folder its user named, or a collection of our own, kept for reuse."""
+"""Which data a run reads: the folder that the user named, or a collection of our own."""
 
 import dataclasses
 import hashlib
@@ -32,7 +32,7 @@ def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = T
         )  # fmt: skip
         return _as_asked(config, dataset, path)
     if config.domain == OTHER:
-        raise DataError("domain is other: name its data by data.path, only ours can be collected")
+        raise DataError("domain 'other' cannot be collected: name its data by data.path")
     recipe = json.dumps(recipe_of(config.domain, section.collect), sort_keys=True)
     mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
     name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
@@ -45,28 +45,28 @@ def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = T
 
 
 def _as_asked(config: ConfigDict, dataset: Dataset, path: Path) -> Dataset:
-    """Return the dataset as one of the config's domain, if it can be."""
+    """Return the dataset as one of the config's domain, or raise if it is of another."""
     if config.domain in (OTHER, dataset.domain):
         return dataset
     domain = DOMAINS[config.domain]
     if dataset.domain is None and dataset.spec == (domain.obs_dim, domain.action_dim):
-        return dataclasses.replace(dataset, domain=config.domain)  # the user's word for it
+        return dataclasses.replace(dataset, domain=config.domain)  # as the user says
     raise DataError(
         f"'{path}' holds {dataset.domain or 'an unknown domain'} (obs {dataset.spec.obs_dim}, "
-        f"action {dataset.spec.action_dim}): expected {config.domain}; for the data of a robot "
-        f"that is not ours, the domain is '{OTHER}'"
+        f"action {dataset.spec.action_dim}): expected {config.domain}; for a robot of your "
+        f"own, the domain is '{OTHER}'"
     )
 
 
 def _given_path(config: ConfigDict) -> Path | None:
-    """Return the data that the user named, or None where we are to collect."""
+    """Return the path of the data that the user named, or None if data is to be collected."""
     section, common = config.data, os.environ.get("ZSRL_DATA", "")
     if section.source == "collect":
         return None
     if section.path:
         return _find(section.path, config)
     if section.source == "exorl" and not common:
-        raise DataError("data.source is exorl, but neither data.path nor ZSRL_DATA names a folder")
+        raise DataError("data.source is exorl: expected a folder in data.path or ZSRL_DATA")
     try:
         return _find(common, config) if common else None
     except DataError:
@@ -77,7 +77,7 @@ def _given_path(config: ConfigDict) -> Path | None:
 
 
 def _find(path: str, config: ConfigDict) -> Path:
-    """Return the path, or the folder of the config's domain in an ExORL tree below it."""
+    """Return the path, or the folder of the config's domain if the path is an ExORL tree."""
     root = Path(path)
     if config.data.format not in ("auto", "exorl"):
         return root

@@ -1,10 +1,10 @@
-"""A seed that turns NaN or infinite: seen at the end of its chunk, frozen as it stood before.
+"""A seed that turns NaN or infinite is found at the end of a chunk, and keeps its state before it.
 
     guarded(state, key, data, start, alive) -> (state', metrics, good)
     state' = chunk(state) where the seed is alive and all of it is finite, else state
 
-So the other seeds never notice, and what is saved is always the last good state. Which update and
-which quantity it was is found afterwards, by playing the chunk again update by update.
+So the other seeds are not affected, and what is saved is always the last good state. Which update
+and which quantity failed is found afterwards: the chunk is run again, one update at a time.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def finite(tree: Any) -> jax.Array:
 
 
 def losses(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Return the metrics that must be finite; a diagnostic may have no value."""
+    """Return the metrics that must be finite; a diagnostic may be NaN."""
     return {name: value for name, value in metrics.items() if "loss" in name}
 
 
@@ -33,7 +33,7 @@ def _is_float(leaf: Any) -> bool:
 
 
 def guard(loop: Callable) -> Callable:
-    """Make a loop of one seed that leaves the state alone where it would not stay finite."""
+    """Make a loop of one seed that keeps the old state if the new one is not finite."""
 
     def guarded(state, key, data, start, alive):
         new, metrics = loop(state, key, data, start)
@@ -46,14 +46,14 @@ def guard(loop: Callable) -> Callable:
 
 
 def locate(learner: Any, state: Any, key: Any, data: Any, steps: range) -> tuple[int, str]:
-    """Play a chunk of one seed again, one update at a time: the first bad update and quantity."""
+    """Run a chunk of one seed again by single updates; return the first bad update and quantity."""
     one = jax.jit(make_loop(learner.sample, learner.update, 1))
     for step in steps:
         state, metrics = one(state, key, data, jnp.asarray(step))
         bad = not_finite(state, metrics)
         if bad:
             return step + 1, bad
-    return steps.stop, "a quantity (seen once, not when played again)"
+    return steps.stop, "a quantity (finite when run again)"
 
 
 def not_finite(state: Any, metrics: dict[str, Any]) -> str:
@@ -68,7 +68,7 @@ def not_finite(state: Any, metrics: dict[str, Any]) -> str:
 def nan_seeds(tree: Any) -> dict[int, str]:
     """Return the seeds of a fitted tree that hold a NaN, with the name of the first such leaf.
 
-    Infinities are left alone here: a mixture may say log 0.
+    Infinities are allowed here: a mixture may hold log 0.
     """
     found: dict[int, str] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):

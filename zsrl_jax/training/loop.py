@@ -1,7 +1,6 @@
 """Scan over updates, and the table of random streams.
 
-Update t of a seed draws everything from fold_in(key, t), so ten updates and ten more are the same
-as twenty.
+Update t of a seed draws everything from fold_in(key, t), so ten updates and ten more equal twenty.
 """
 
 import enum
@@ -16,20 +15,20 @@ from zsrl_jax.devices import mesh
 
 
 class Stream(enum.IntEnum):
-    """What a seed's key is folded with for each use of it; the numbers are part of every result."""
+    """The number that a seed's key is folded with for each use; results depend on these numbers."""
 
     ENCODER_INIT = 2
     ENCODER_UPDATES = 3
     POLICY_INIT = 6
     POLICY_UPDATES = 7
-    FREEZE = 10  # what of the data an encoder looks at when it is frozen
-    TASK_POOL = 11  # the task vectors of the data that an agent keeps
+    FREEZE = 10  # the data that an encoder sees when it is frozen
+    TASK_POOL = 11  # the data's task vectors that an agent keeps
     TASK_FIT = 12
     STUDY_PIECES = 20
     STUDY_UNIFORM = 21
     STUDY_SUBTRAJ = 22
     STUDY_BTD = 23
-    ORACLE_TASK = 1000  # plus the task's place in its domain: no other stream is as high
+    ORACLE_TASK = 1000  # plus the task's index in its domain; no other stream is as high
 
 
 def stream_keys(keys: Key[Array, " seed"], stream: int) -> Key[Array, " seed"]:
@@ -38,7 +37,7 @@ def stream_keys(keys: Key[Array, " seed"], stream: int) -> Key[Array, " seed"]:
 
 
 def update_keys(key: Key[Array, ""], step: Int[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """Return the keys of one update: of its batch, and of all else in it."""
+    """Return the keys of one update: one for its batch, one for everything else."""
     key_batch, key_update = jax.random.split(jax.random.fold_in(key, step))
     return key_batch, key_update
 

@@ -1,8 +1,8 @@
-"""What a run tells while it works: JSON lines, TensorBoard, and a progress bar for each stage.
+"""What a run reports while it works: JSON lines, TensorBoard, and a progress bar for each stage.
 
-`metrics.jsonl` is the record. Every save of a stage knows how long the file was; a run that goes on
-from a save first cuts the file there, so that steps stay unique and increasing. TensorBoard's
-files are a view of it, made anew at that moment.
+`metrics.jsonl` is the record. Every save of a stage knows how long the file was. A run that goes on
+from a save first cuts the file to that length, so that steps stay unique and increasing.
+TensorBoard's files are then written anew from it.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ class Log:
         self._silent = silent  # another process writes it
         self._file: Any = None
         self._board: Any = None
-        self._kept = 0  # bytes of an earlier run that the state of this one stands behind
+        self._kept = 0  # bytes of an earlier run's file that this run keeps
         self._start = time.monotonic()
 
     def go_on_from(self, position: int) -> None:
-        """Keep this many bytes of what an earlier run wrote; the rest goes at the first line."""
+        """Keep this many bytes of an earlier run's file; the first write deletes the rest."""
         self._kept = position
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
@@ -47,16 +47,16 @@ class Log:
         try:
             if self._file is None:
                 self._open()
-            self._file.write(json.dumps(line).encode() + b"\n")  # unbuffered: one write a line
+            self._file.write(json.dumps(line).encode() + b"\n")  # unbuffered: one write per line
             self._show(line)
         except OSError as error:
             raise DiskError(
                 f"cannot write '{self._path}': {os.strerror(error.errno or 0)}; the last "
-                "checkpoint is intact: when the disk takes files again, the same command goes on"
+                "checkpoint is intact: once the disk takes files, run the same command again"
             ) from error
 
     def report(self, step: int, metrics: dict[str, Any]) -> None:
-        """Write one line unless it is the next in the file: a finished stage tells it once."""
+        """Write one line, unless it is the next one in the file already."""
         if self._file is None and self._path.exists():
             text, end, _ = self._path.read_bytes()[self._kept :].partition(b"\n")
             told = parse(text + end)
@@ -70,7 +70,7 @@ class Log:
         self.write(step, metrics)
 
     def position(self) -> int:
-        """Return how long the file is, once all of it is on the disk."""
+        """Return the length of the file, after all of it is on disk."""
         if self._file is None:
             return self._kept
         os.fsync(self._file.fileno())
@@ -80,7 +80,7 @@ class Log:
         """Finish both files; every line was flushed as it was written."""
         for file in (self._file, self._board):
             if file is not None:
-                with contextlib.suppress(OSError):  # a full disk was told when the line was written
+                with contextlib.suppress(OSError):  # a full disk was reported by `write`
                     file.close()
 
     def _open(self) -> None:
@@ -88,7 +88,7 @@ class Log:
         kept = self._path.read_bytes()[: self._kept] if self._path.exists() else b""
         kept = kept[: kept.rfind(b"\n") + 1]
         if len(kept) < self._kept:
-            print(f"metrics: '{self._path}' is shorter than when it was saved: lines are lost")
+            print(f"metrics: '{self._path}' is shorter than at the last save: lines are lost")
         self._file = self._path.open("ab", buffering=0)
         self._file.truncate(len(kept))
         self._file.seek(0, os.SEEK_END)
@@ -108,7 +108,7 @@ class Log:
 
 
 def parse(text: bytes) -> list[dict[str, Any]]:
-    """Return the whole lines of a metrics file; one cut off by a kill is left out."""
+    """Return the complete lines of a metrics file; a line that was cut off is left out."""
     found = []
     for line in text.split(b"\n")[:-1]:
         try:
@@ -119,7 +119,7 @@ def parse(text: bytes) -> list[dict[str, Any]]:
 
 
 def read(workdir: str | os.PathLike) -> list[dict[str, Any]]:
-    """Return the metrics of a run, finished or not: a dict a line."""
+    """Return the metrics of a run, finished or not: one dict per line."""
     path = Path(workdir) / FILE
     return parse(path.read_bytes()) if path.exists() else []
 
@@ -129,19 +129,19 @@ def _by_seed(value: Any) -> list[float | str]:
 
 
 def _finite(value: float) -> float | str:
-    """Return a number that JSON has, or its name."""
+    """Return the number, or its name where JSON has no such number."""
     return float(f"{value:.6g}") if np.isfinite(value) else str(value)
 
 
 def _mean(values: Any) -> float:
-    """Return the mean over the seeds that are finite, or nan."""
+    """Return the mean over the finite seeds, or nan."""
     seen = np.asarray(values, np.float64)
     seen = seen[np.isfinite(seen)]
     return float(seen.mean()) if seen.size else float("nan")
 
 
 def progress(stage: str, total: int, done: int, quiet: bool, unit: str = "update") -> tqdm:
-    """Open a stage's bar: updates a second, time left, last metrics."""
+    """Open a stage's bar: updates per second, time left, last metrics."""
     return tqdm(total=total, initial=done, desc=f"{stage:<8}", unit=unit, disable=quiet,
                 dynamic_ncols=True, mininterval=1.0)  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""A run while it works: its folder held, its settings checked, its log open.
+"""A run while it works: its folder is locked, its settings are checked, its log is open.
 
-Everything that could refuse a run is asked here, before data is made where it can be.
+Everything that may refuse a run is checked here, where possible before data is collected.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from zsrl_jax.types import Failure
 
 
 class Run(NamedTuple):
-    """What every stage needs of a run."""
+    """What every stage needs to know about its run."""
 
     config: ConfigDict
     workdir: Path
@@ -38,15 +38,15 @@ class Run(NamedTuple):
     seconds: dict[str, float]
     fingerprint: str  # of the data
     quiet: bool  # no bars
-    failed: dict[int, Failure]  # by place of the seed in the run
+    failed: dict[int, Failure]  # by index of the seed in the run
     mesh: Mesh | None = None  # more devices than one
 
     def over_seeds(self, function: Callable, in_axes: tuple, **how: Any) -> Callable:
-        """Compile a function of one seed for all of this run's, on all of its devices."""
+        """Compile a function of one seed for all seeds of this run, on all of its devices."""
         return mesh.over_seeds(function, in_axes, self.mesh, **how)
 
     def local(self, tree: Any) -> Any:
-        """Bring what lies on the run's devices to the first one here."""
+        """Bring a tree from the run's devices to the first device of this process."""
         return mesh.local(tree, self.mesh)
 
     @property
@@ -55,7 +55,7 @@ class Run(NamedTuple):
         return Asked(self.workdir, self.config, self.fingerprint)
 
     def fail(self, place: int, stage: str, step: int, quantity: str, kept: int) -> None:
-        """Give up a seed, and say so: where it stopped being finite, and what is kept of it."""
+        """Give up a seed, and report where it stopped being finite and which state is kept."""
         if place not in self.failed:
             tasks = len(self.keys) // self.config.seeds  # an oracle has a policy per task
             told = f"{quantity} of task {place % tasks}" if tasks > 1 else quantity
@@ -69,12 +69,12 @@ class Run(NamedTuple):
         return len(self.failed) == len(self.keys)
 
     def take_over(self) -> None:
-        """Mark saves of other facts as this run's, by force: once all that it keeps were read."""
+        """Mark saves made with other settings as this run's, after all that it keeps were read."""
         if processes.is_first():
             self.asked.accept()
 
     def forget_after(self, stage: str) -> None:
-        """Delete what an earlier run built on a stage that now has work to do."""
+        """Delete what an earlier run built on this stage, because it now trains on."""
         if not processes.is_first():
             return
         for name in (*STAGES[STAGES.index(stage) + 1 :], "agent", "results.json"):
@@ -89,7 +89,7 @@ def running(
     quiet: bool = False,
     force: bool = False,
 ) -> Iterator[tuple[Run, Dataset]]:
-    """Hold a run's folder, open its data and log, and refuse what cannot work, while it runs."""
+    """Lock a run's folder, open its data and log, and refuse what cannot work."""
     checks.check(config)
     checks.agree(config)
     compile_cache.keep()
@@ -123,11 +123,11 @@ def running(
 
 
 def _check_data(config: ConfigDict, dataset: Dataset) -> None:
-    """Refuse data that is not what the config is about."""
+    """Refuse data that does not fit the config."""
     if config.domain not in (OTHER, dataset.domain) and dataset.domain is not None:
         raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
     if "oracle" in config and dataset.physics is None:
         raise DataError(
-            f"the dataset {dataset.source} has no physics: an oracle's rewards are computed from "
-            "it; use data with physics states, such as ExORL's or your own by experiments.collect"
+            f"the dataset {dataset.source} has no physics, from which an oracle's rewards are "
+            "computed: use data with physics, such as ExORL's or that of experiments.collect"
         )

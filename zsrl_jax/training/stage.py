@@ -1,7 +1,7 @@
-"""One stage of training: its updates in chunks, from its newest good save, with bar, log and saves.
+"""One stage of training: updates in chunks, from its newest good save, with bar, log and saves.
 
-A save carries the facts that decided it (`runs.identity`). A run whose facts are the same goes on
-from there and ends as if it had never stopped; any other was refused before.
+A save carries the settings that it was made with (`runs.identity`). A run with the same settings
+goes on from it and ends as if it had never stopped. Any other run was refused before this point.
 """
 
 import sys
@@ -24,7 +24,7 @@ from zsrl_jax.training.run import Run
 from zsrl_jax.training.streaming import Feed
 from zsrl_jax.types import Encoder, Failure, LearnerState, Policy
 
-STREAMS = {  # of each stage: its first parameters, its updates
+STREAMS = {  # stage -> streams of its initial parameters and of its updates
     "encoder": (Stream.ENCODER_INIT, Stream.ENCODER_UPDATES),
     "policy": (Stream.POLICY_INIT, Stream.POLICY_UPDATES),
 }
@@ -54,10 +54,10 @@ class Work:
             print(f"{stage}: goes on from {unit} {save.step} ('{save.folder}')")
 
     def _find(self) -> list[Any]:
-        """Return the newest good save as JSON has it; tell of those that are not good."""
+        """Return the newest good save as JSON; print those that are not good."""
         save = step_saves.newest(self.run.workdir / self.stage)
         for line in save.passed:
-            print(f"{self.stage}: {line}; it is passed over", file=sys.stderr)
+            print(f"{self.stage}: {line}; it is skipped", file=sys.stderr)
         return [None if save.folder is None else str(save.folder), *save[1:]]
 
     def save(self) -> None:
@@ -80,7 +80,7 @@ class Work:
         self.good = step_saves.write(folder, self.done, state, meta, self.good)
 
     def seconds(self) -> float:
-        """Return the time spent on this stage, by earlier runs too."""
+        """Return the time spent on this stage, including earlier runs."""
         worked = self.done > self.found
         return round(self.spent + (time.monotonic() - self.start if worked else 0.0), 1)
 
@@ -92,7 +92,7 @@ def learn(
     feed: Feed,
     on_chunk: Callable[[LearnerState, int], None] | None = None,
 ) -> LearnerState:
-    """Take a stage to its last update, for all seeds, and return its state."""
+    """Train a stage to its last update, for all seeds, and return its state."""
     config, total = run.config, run.config[stage].updates
     key_init, key_loop = (stream_keys(run.keys, stream) for stream in STREAMS[stage])
     work = Work(run, stage, run.over_seeds(learner.init, (0,))(key_init))
@@ -102,7 +102,7 @@ def learn(
     refuse_if_all_failed(run)
 
     def after_chunk() -> None:
-        """Do what belongs to a chunk; a signal leaves it to the run that goes on from here."""
+        """Do what follows a chunk; after a signal, the run that goes on from here does it."""
         work.pending = on_chunk is not None
         try:
             processes.check()
@@ -167,9 +167,9 @@ def _make_advance(run: Run, learner: Encoder | Policy, feed: Feed, keys: jax.Arr
 
 
 def refuse_if_all_failed(run: Run) -> None:
-    """Stop where no seed is left to train."""
+    """Raise if no seed is left to train."""
     if run.all_failed():
         told = "; ".join(str(failure) for failure in run.failed.values())
         raise DivergedError(
-            f"{told}; no seed is left: try a lower learning rate, in another --workdir"
+            f"{told}; no seed is left: try a lower learning rate in another --workdir"
         )

@@ -1,12 +1,12 @@
-"""What a stage's updates read: data on the device, or draws shipped to it from the host.
+"""What a stage's updates read: data on the device, or batches sent to it from the host.
 
-    update t of a seed draws from `update_keys(key, t)`, on the host as on the device
+    update t of a seed draws from `update_keys(key, t)`, both on the host and on the device
 
-`Resident` data lies on the device. Where the device is too small, the store stays on the host
-(`Hosted`): a background thread runs the very function that draws on the device, compiled for the
-host's processor, for a window of updates ahead, and ships what it drew. The scan takes one draw per
-update. Keys, places and values are the same either way, and so are the trained parameters. What
-else reads the whole data (the frozen encoder's moments, task vectors) runs on the host, once per
+`Resident` data lies on the device. If the device is too small, the store stays on the host
+(`Hosted`): a background thread runs the same drawing function, compiled for the host's processor,
+for a window of updates ahead, and sends the result to the device. The scan takes one draw per
+update. Keys, places and values are the same either way, and so are the trained parameters. Other
+work on the whole data (the frozen encoder's moments, task vectors) runs on the host, once per
 stage. Both kinds have the same three methods, so a stage does not know which one it reads.
 """
 
@@ -36,7 +36,7 @@ class Resident(NamedTuple):
     """Data that lies on the device as a whole."""
 
     data: Any
-    axes: Any = None  # of the seeds, as in `over_seeds`
+    axes: Any = None  # seed axes, as in `over_seeds`
 
     def sample_of(self, learner: Any) -> Callable:
         """Return the function that draws a batch: the learner's own."""
@@ -47,22 +47,22 @@ class Resident(NamedTuple):
         return self.axes
 
     def windows(self, keys: Array, start: int, length: int) -> Iterator[tuple[int, int, Any]]:
-        """Yield (first update, updates, data) that make up a chunk: all of it at once."""
+        """Yield (first update, updates, data) of a chunk: one window with all of them."""
         yield start, length, self.data
 
 
 class Hosted(NamedTuple):
-    """Data whose store stays on the host: how it is drawn there and finished on the device."""
+    """Data whose store stays on the host: batches are drawn there and finished on the device."""
 
     store: Store  # on the host's processor
     draw: Callable[[Key[Array, ""], Store], Any]  # (key of an update's batch, store) -> drawn
     finish: Callable[[Key[Array, ""], Fed], Any]  # (the same key, drawn and rest) -> batch
-    window: int  # updates shipped at once
-    rest: Any = None  # what of the data is on the device
+    window: int  # updates sent at once
+    rest: Any = None  # the part of the data that is on the device
     rest_axes: Any = None
 
     def sample_of(self, learner: Any) -> Callable:
-        """Return the function that draws a batch: it takes what was drawn on the host."""
+        """Return the function that makes a batch from what was drawn on the host."""
         return self.finish
 
     def seed_axes(self) -> Any:
@@ -71,7 +71,7 @@ class Hosted(NamedTuple):
         return Fed(shared, 0, self.rest_axes)
 
     def windows(self, keys: Array, start: int, length: int) -> Iterator[tuple[int, int, Any]]:
-        """Yield (first update, updates, what was drawn for them): a window at a time."""
+        """Yield (first update, updates, what was drawn for them), window by window."""
         end, flying = start + length, deque[tuple[int, int, Future]]()
         keys = jax.device_put(keys, host())
         with ThreadPoolExecutor(1, "draw_ahead") as pool:
@@ -91,12 +91,12 @@ Feed = Resident | Hosted
 
 
 def take_drawn(key: Key[Array, ""], fed: Fed) -> Any:
-    """Return what was drawn, as it is: the batch of an encoder."""
+    """Return what was drawn, unchanged: it is the batch of an encoder."""
     return fed.drawn
 
 
 def policy_halves(draw: Callable, label: Callable) -> tuple[Callable, Callable]:
-    """Split a policy's sample in two: transitions drawn on the host, labelled on the device."""
+    """Split a policy's sampling in two: draw transitions on the host, label on the device."""
 
     def on_host(key, store):
         return draw(td3.sample_keys(key)[1], store)
@@ -114,15 +114,15 @@ def place(
     sample: Callable,
     mesh: Mesh | None = None,
 ) -> tuple[Store, Feed]:
-    """Return the store, and what an encoder's updates read: it, or draws of it on the host."""
+    """Return the store, and what an encoder's updates read: the store, or draws on the host."""
     size = store_bytes(dataset)
     if not is_too_large(size, config.device_gib):
         store = devices.place(to_device(dataset, normalizer), None, mesh)
         return store, Resident(store)
     if mesh is not None:
         raise ConfigError(
-            f"the store of {size / 2**30:.3g} GiB stays on the host (config.data.device_gib), from "
-            "where one device can be fed: set config.devices.seed=1 and config.devices.data=1"
+            f"the store of {size / 2**30:.3g} GiB stays on the host (config.data.device_gib), "
+            "which can feed one device: set config.devices.seed=1 and config.devices.data=1"
         )
     store = to_device(dataset, normalizer, host())
     print(f"data: the store of {size / 2**30:.3g} GiB stays on the host (data.device_gib)")
@@ -130,12 +130,12 @@ def place(
 
 
 def host() -> jax.Device:
-    """Return the host's processor as a device; the last, where a test has it in several."""
+    """Return the host's processor as a device; the last one, if a test splits it into several."""
     return jax.local_devices(backend="cpu")[-1]
 
 
 def is_too_large(store_bytes: int, budget_gib: float) -> bool:
-    """Tell whether a store must stay on the host: budget 0 is half of the device's memory."""
+    """Tell whether a store must stay on the host; budget 0 means half of the device's memory."""
     if not budget_gib:
         facts = jax.local_devices()[0].memory_stats() or {}
         return "bytes_limit" in facts and store_bytes > facts["bytes_limit"] / 2
@@ -151,7 +151,7 @@ _programs: dict[tuple[Callable, int], Callable] = {}
 
 
 def _ship(data: Hosted, keys: Array, start: int, num: int) -> Any:
-    """Draw on the host for every seed and update, [seed, update, ...], and send it off."""
+    """Draw on the host for every seed and update, [seed, update, ...]; send it to the device."""
     place = (data.draw, num)
     if place not in _programs:
         draw = data.draw

@@ -18,7 +18,7 @@ from zsrl_jax.training.loop import make_loop
 from zsrl_jax.types import Spec, Store
 
 NAMES = [*ENCODERS, "policy"]
-SIZES: dict[str, dict[str, Any]] = {  # paper: as configs/base.py has it, fb and policy 1024 wide
+SIZES: dict[str, dict[str, Any]] = {  # paper: as in settings/fields.py, fb and policy 1024 wide
     "tiny": {"hidden": (16, 16), "batch": 16, "width": 16, "num_tasks": 4, "per_task": 4},
     "laptop": {"batch": 512, "width": 256, "num_tasks": 32, "per_task": 16},
     "paper": {},
@@ -27,7 +27,7 @@ SPEC, STEPS = Spec(17, 6), 1000  # cheetah's widths
 
 
 class Case(NamedTuple):
-    """A learner of one seed with the data that seeds share or own, and how to time it."""
+    """A learner of one seed, the data that seeds share or own, and programs to time."""
 
     name: str
     size: str
@@ -37,7 +37,7 @@ class Case(NamedTuple):
     axes: Any
 
     def seeds(self, num: int) -> tuple[Any, Any, Any]:
-        """Return states, keys and data of so many seeds."""
+        """Return states, keys and data of `num` seeds."""
         keys = seed_keys(0, num)
         state = over_seeds(self.learner.init, (0,))(keys)
         if self.name != "policy":
@@ -51,13 +51,13 @@ class Case(NamedTuple):
         return state, keys, self.data._replace(**spread)
 
     def program(self, num: int, length: int) -> Callable[[], None]:
-        """Return a function that takes so many updates of so many seeds and waits for them."""
+        """Return a function that runs `length` updates of `num` seeds and waits for them."""
         loop = make_loop(self.learner.sample, self.learner.update, length)
         run = over_seeds(loop, (0, 0, self.axes, None), donate=(0,))
         return _advance(run, length, *self.seeds(num))
 
     def constant(self, length: int) -> Callable[[], None]:
-        """Return the same for one seed on one batch that never changes."""
+        """Return the same for one seed, on a constant batch."""
         batch = jax.jit(self.learner.sample)(jax.random.key(0), self.data)
         loop = make_loop(lambda key, batch: batch, self.learner.update, length)
         state, keys, _ = self.seeds(1)
@@ -65,7 +65,7 @@ class Case(NamedTuple):
         return _advance(run, length, state, keys, batch)
 
     def compiled(self) -> Any:
-        """Return one update, compiled: its flops and its memory can be read off."""
+        """Return one compiled update, which knows its flops and its memory."""
 
         def one(state, key, data):
             batch = self.learner.sample(key, data)
@@ -90,7 +90,7 @@ class Case(NamedTuple):
 
 
 def _advance(run: Callable, length: int, state: Any, keys: Any, data: Any) -> Callable[[], None]:
-    held = [state, jnp.asarray(0)]  # the update it is at: other rows are drawn at every call
+    held = [state, jnp.asarray(0)]  # the current update: every call draws other rows
 
     def advance() -> None:
         held[0], metrics = run(held[0], keys, data, held[1])
@@ -101,7 +101,7 @@ def _advance(run: Callable, length: int, state: Any, keys: Any, data: Any) -> Ca
 
 
 def build(name: str, size: str, rows: int = 100_000, **fields: Any) -> Case:
-    """Build a learner at a size, some fields other than that, with noise of so many rows."""
+    """Build a learner at a size, with some fields changed, on `rows` rows of noise."""
     config = defaults.get_config("cheetah", "fb" if name == "policy" else name, "uniform")
     given = SIZES[size] | fields
     config.encoder.update({k: v for k, v in given.items() if k in config.encoder})
@@ -121,7 +121,7 @@ def build(name: str, size: str, rows: int = 100_000, **fields: Any) -> Case:
 
 
 def _rows(*shape: int) -> np.ndarray:
-    """Return noise, repeated after a million numbers: it costs no time to draw."""
+    """Return noise that repeats after a million numbers, so that it is fast to draw."""
     noise = np.random.default_rng(0).normal(size=1_000_003).astype(np.float32)
     return np.resize(noise, shape)
 

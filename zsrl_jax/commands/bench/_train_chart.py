@@ -1,4 +1,4 @@
-"""The chart of bench `train`: shares, ratios to PyTorch, and growth where it was measured."""
+"""The chart of bench `train`: shares, ratios to PyTorch, and growth if it was measured."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ LABELS = {"dim": "d", "batch": "batch", "rows": "rows of data"}
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """Draw what was measured: bars for each learner and size, lines for growth."""
+    """Draw the results: bars for each learner and size, lines for growth."""
     import matplotlib.pyplot as plt
 
     rows, curves = found["rows"], found.get("growth", [])
@@ -54,7 +54,7 @@ def _lines(axes: Any, rows: list[dict[str, Any]], axis: str) -> None:
     axes.set_yticks(ticks, [str(t) for t in ticks], fontsize=8)
     axes.set_ylim(0.5 * min(spread), 2 * max(spread))
     axes.set_xlabel(LABELS[axis])
-    axes.set_ylabel("ms an update")
+    axes.set_ylabel("ms per update")
 
 
 def _short(value: int) -> str:

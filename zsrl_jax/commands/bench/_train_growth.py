@@ -1,4 +1,4 @@
-"""Cost of one update against d, the batch and the rows of the data."""
+"""Cost of one update against d, the batch size and the number of rows of the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ UPDATES = 5  # in one call
 
 
 def growth(names: Sequence[str], size: str, repeats: int) -> list[dict[str, Any]]:
-    """Time one update of fb and the policy (where asked for) along each axis."""
+    """Time one update of fb and the policy (if asked for) along each axis."""
     found = []
     for axis, values in (TINY if size == "tiny" else AXES).items():
         for name in [name for name in ("fb", "policy") if name in names]:
@@ -30,7 +30,7 @@ def growth(names: Sequence[str], size: str, repeats: int) -> list[dict[str, Any]
 
 
 def _fields(name: str, size: str, axis: str, value: int) -> dict[str, Any]:
-    """Return what to change: a policy's batch grows by the transitions of each task."""
+    """Return the fields to change; a policy's batch grows by its transitions per task."""
     if axis == "batch" and name == "policy":
         tasks = SIZES[size].get("num_tasks", 32)
         return {"per_task": value // tasks}

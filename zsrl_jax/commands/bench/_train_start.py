@@ -8,7 +8,7 @@ from zsrl_jax.devices import compile_cache
 
 
 def main(name: str, size: str) -> None:
-    """Print the seconds; programs are kept and found where JAX_COMPILATION_CACHE_DIR says."""
+    """Print the seconds; compiled programs are in the folder JAX_COMPILATION_CACHE_DIR."""
     compile_cache.keep()
     case = build(name, size)
     begin = time.perf_counter()

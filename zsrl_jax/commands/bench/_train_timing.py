@@ -1,4 +1,4 @@
-"""Times of programs that run in turn in one process, and a row of bench `train` made of them."""
+"""Time programs in turn in one process, and make a row of bench `train` of the times."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ PART = 0.4  # seconds that one call of a program should take
 
 
 def best(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the best seconds of each program: all in turn, after a call that compiles."""
+    """Return the best time of each program in seconds; they run in turn, after a first call."""
     for run in runs.values():
         run()
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -33,12 +33,12 @@ def best(runs: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
 def matrix_product(size: int) -> tuple[Callable[[], Any], float]:
     """Return a large square product in float32, and its flops."""
     square = jnp.ones((size, size)) / size
-    product = jax.jit(lambda x: jnp.matmul(x, x, precision="highest"))  # as updates have it
+    product = jax.jit(lambda x: jnp.matmul(x, x, precision="highest"))  # as in updates
     return lambda: product(square).block_until_ready(), 2.0 * size**3
 
 
 def measure(case: Case, seeds: list[int], repeats: int, with_torch: bool, size: int) -> dict:
-    """Time one learner: seeds, a constant batch, the matrix product and PyTorch in turn."""
+    """Time one learner: numbers of seeds, a constant batch, the matrix product and PyTorch."""
     compiled = case.compiled()
     flops, memory = compiled.cost_analysis()["flops"], compiled.memory_analysis()
     product, product_flops = matrix_product(size)
@@ -78,27 +78,27 @@ def _repeated(update: Callable[[], None], length: int) -> Callable[[], None]:
 
 
 def _peak(memory: Any) -> float:
-    """Return what one update holds at most: arguments, results and what lies between."""
+    """Return the peak memory of one update: arguments, results and temporaries."""
     own = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
     return own - memory.alias_size_in_bytes
 
 
 def starts(name: str, size: str) -> dict[str, float]:
-    """Return the seconds of a first and of a second start, each a process.
+    """Return the seconds of a first and of a second start, each in a new process.
 
-    `_start` counts from the built learner to its first update, `_wall` the whole process: Python,
-    imports and the data come on top there, the same both times.
+    `_start` counts from the built learner to its first update. `_wall` counts the whole process:
+    it includes Python, imports and the data, which take equally long both times.
     """
     words = [sys.executable, "-m", "zsrl_jax.commands.bench._train_start", name, size]
     with tempfile.TemporaryDirectory() as folder:
-        place = {**os.environ, "XDG_CACHE_HOME": folder}  # where `programs` keeps them
+        place = {**os.environ, "XDG_CACHE_HOME": folder}  # where `compile_cache` keeps programs
         place.pop("JAX_COMPILATION_CACHE_DIR", None)
         found = {}
         for which in ("first", "second"):
             begin = time.perf_counter()
             done = subprocess.run(words, env=place, capture_output=True, text=True)
             if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["no word of it"])[-1]
+                last = (done.stderr.strip().splitlines() or ["no error message"])[-1]
                 raise DataError(f"a start of {name} at {size} sizes failed: {last}")
             found[f"{which}_wall"] = time.perf_counter() - begin
             found[f"{which}_start"] = float(done.stdout)

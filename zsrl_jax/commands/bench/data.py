@@ -2,13 +2,13 @@
 
     ratio = (seconds of the plain way) / (seconds of ours)
 
-Pack and reopen: generated ExORL episodes (cheetah's widths, 1000 steps, deflated as ExORL's are)
+Pack and reopen: generated ExORL episodes (cheetah's widths, 1000 steps, deflated like ExORL's)
 against a plain loop over np.load that stacks every key; the files are in the page cache for both.
 Packing reads, checks and writes; the loop only reads. Bytes: of the store's files, and of the
 arrays on the device, against the raw fields of a transition. Sampling: batches of 2048 transitions
 drawn and gathered on the device in one program, against numpy on the host and a transfer of each
-batch. The sides are timed in turn, --repeats times, and the best of each counts; `cores` tells how
-many cores ours got. Peak memory is what packing takes above what the process held before.
+batch. The sides are timed in turn, --repeats times, and the best time of each counts. `cores` is
+the number of cores that ours got. Peak memory is what packing adds to the process's memory.
 """
 
 import argparse
@@ -33,11 +33,11 @@ BATCH, STEPS = 2048, 1000
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table, with what is wanted beside each figure."""
+    """Print the table, with the target beside each figure."""
     parser = argparse.ArgumentParser(prog="experiments.bench data", description=__doc__)
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=200, help="drawn by each sampler")
+    parser.add_argument("--batches", type=int, default=200, help="batches per sampler")
     parser.add_argument("--json", type=Path, help="save the rows here")
     options = parser.parse_args(list(argv) if argv is not None else None)
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def generate(folder: Path, episodes: int) -> None:
-    """Write episodes of smooth noise, which deflates about as well as ExORL's states do."""
+    """Write episodes of smooth noise, which deflates about as well as ExORL's states."""
     draw = np.random.default_rng(0)
     for i in range(episodes):
         physics = np.cumsum(draw.normal(size=(STEPS + 1, 18)), axis=0) / 30
@@ -96,7 +96,7 @@ def time_store(folder: Path, repeats: int) -> list[dict]:
 
 
 def sizes(dataset: Dataset) -> list[dict]:
-    """Compare bytes a stored transition with the raw fields."""
+    """Compare bytes per stored transition with the raw fields."""
     fields = {name: getattr(dataset, name) for name in FIELDS}
     raw = sum(x.dtype.itemsize * (x.shape[2] if x.ndim == 3 else 1) for x in fields.values())
     kept = sum(x.nbytes for x in fields.values()) / dataset.num_transitions
@@ -105,14 +105,14 @@ def sizes(dataset: Dataset) -> list[dict]:
     needed = 4 * (sum(dataset.spec) + 1)
     pairs = {"bytes in the store": (raw, kept), "bytes on the device": (needed, device)}
     return [
-        {"name": name, "unit": "a transition, raw first", "plain": a, "ours": b, "ratio": b / a,
+        {"name": name, "unit": "per transition, raw first", "plain": a, "ours": b, "ratio": b / a,
          "wanted": 1.1, "missed": b > 1.1 * a}
         for name, (a, b) in pairs.items()
     ]  # fmt: skip
 
 
 def time_sampling(dataset: Dataset, repeats: int, batches: int) -> list[dict]:
-    """Compare transitions a second of both samplers, all on arrays in memory."""
+    """Compare transitions per second of both samplers, all on arrays in memory."""
     store = to_device(dataset, fit_normalizer(dataset, "none"))
     host = [np.array(x) for x in store]
     obs, action, discount, length = host
@@ -160,7 +160,7 @@ def _best(
     repeats: int,
     before: Callable[[], object] = lambda: None,
 ) -> list[tuple[float, float]]:
-    """Return each one's best seconds, and the cores it used then; `before` opens every round."""
+    """Return the best time of each and the cores it used then; `before` starts every round."""
     times: list[list[tuple[float, float]]] = [[] for _ in contestants]
     for _ in range(repeats):
         before()
@@ -173,7 +173,7 @@ def _best(
 
 
 def _peak(run: Callable[[], None]) -> float:
-    """Return the most anonymous memory, in MiB, that a call took: page cache is not counted."""
+    """Return the peak anonymous memory of a call in MiB, without the page cache."""
 
     def held() -> float:
         status = Path("/proc/self/status").read_text()

@@ -2,15 +2,15 @@
 
     ratio = (states per second here) / (states per second of the dm_control loop), one process
 
-Simulation: 256 environments on two threads, a 2x256 policy in one jitted call a step, rewards
+Simulation: 256 environments on two threads, a 2x256 policy in one jitted call per step, rewards
 relabelled within the time, once with one policy and once with 16 vmapped policies of 16
-environments each; the loop is dm_control's env.step with the same policy jitted at batch 1.
+environments each. The loop is dm_control's env.step with the same policy jitted at batch 1.
 Resets are left out on both sides.
 Relabelling: 100,000 states against set_state, forward, get_reward; the loop is timed on a part
-of them (--loop_states) and scaled. Each side is timed --repeats times in turn with the other
-and its best time counts, so that a busy moment of the machine burdens neither. The column `cores`
-tells how many cores the batch got: well below two means that others were using the machine, which
-burdens the batch's two threads more than the loop's one.
+of them (--loop_states) and scaled. Both sides are timed in turn, --repeats times, and the best
+time of each counts, so that a busy moment of the machine affects neither. The column `cores` is
+the number of cores that the batch got: well below two means that other programs used the machine,
+which slows the batch's two threads more than the loop's one.
 """
 
 import argparse
@@ -32,13 +32,13 @@ NUM_ENVS, NUM_THREADS, WIDTH, POLICIES = 256, 2, 256, 16
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table of ratios, with the ratio wanted beside each."""
+    """Print the table of ratios, with the target beside each."""
     parser = argparse.ArgumentParser(prog="experiments.bench envs", description=__doc__)
     parser.add_argument("--domains", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--steps", type=int, default=50, help="control steps of the batch")
     parser.add_argument("--loop_steps", type=int, default=300, help="steps of the dm_control loop")
     parser.add_argument("--states", type=int, default=100_000, help="states to relabel")
-    parser.add_argument("--loop_states", type=int, default=5_000, help="of them, by the loop")
+    parser.add_argument("--loop_states", type=int, default=5_000, help="states for the loop")
     parser.add_argument("--repeats", type=int, default=4)
     options = parser.parse_args(list(argv) if argv is not None else None)
     print(f"{'':24}{'dm_control/s':>14}{'zsrl_jax/s':>14}{'ratio':>8}{'wanted':>8}{'cores':>7}")
@@ -144,7 +144,7 @@ def _states(domain: str, count: int) -> np.ndarray:
 def _best(
     contestants: Sequence[tuple[Callable, Callable]], repeats: int
 ) -> list[tuple[float, float]]:
-    """Return each one's best seconds for run(prepare()), not counting prepare, and cores used."""
+    """Return the best time of each run(prepare()), without prepare, and the cores used."""
     times: list[list[tuple[float, float]]] = [[] for _ in contestants]
     for _ in range(repeats + 1):  # the first round compiles
         for (prepare, run), taken in zip(contestants, times, strict=True):

@@ -1,15 +1,15 @@
 """Seconds for one EM iteration with N = 10,000 points and K = 20 components in float32.
 
-    limit = 4 N K d^2 / (flops a second of a large matrix product here);  share = limit / seconds
+    limit = 4 N K d^2 / (flops per second of a large matrix product);  share = limit / seconds
 
-All run in one process, in turn, after a warm-up, from the same responsibilities; the median counts.
+All run in turn in one process, after a warm-up, from the same responsibilities; the median counts.
 An iteration is an M step and an E step: for scikit-learn its own `_m_step` and `_e_step`, for gmmx
-its `m_step` and `e_step` in one jitted call. A share above 1 is possible: what cannot matter, and
-half of a triangular or symmetric product, need not be computed. How much cannot matter depends on
-the data, so `--data` names three: `clusters` (in many dimensions nearly every point then belongs to
+its `m_step` and `e_step` in one jitted call. A share above 1 is possible: pairs that cannot matter,
+and half of a triangular or symmetric product, are not computed. How many pairs matter depends on
+the data, so `--data` has three kinds: `clusters` (in many dimensions nearly every point belongs to
 one component), `overlap` (one Gaussian cloud: every component matters to every point, the worst
-case), or an .npz file of vectors, all of its d columns. Held out: log-likelihood a point on
-new data of the same law, after the iterations that were timed (low rank: after ten).
+case), or an .npz file of vectors, with all of its d columns. Held out: log-likelihood per point on
+new data of the same distribution, after the timed iterations (low rank: after ten).
 """
 
 import argparse
@@ -33,11 +33,11 @@ WANTED_LOW_RANK = 15.0
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print the table, and save it and its figure where asked."""
+    """Print the table; save it and its figure if asked."""
     parser = argparse.ArgumentParser(prog="experiments.bench gmm", description=__doc__)
     parser.add_argument("--data", nargs="+", default=["clusters"], help="clusters, overlap, FILE")
     parser.add_argument("--dims", type=int, nargs="+", default=list(WANTED))
-    parser.add_argument("--seconds", type=float, default=6.0, help="for each library and d")
+    parser.add_argument("--seconds", type=float, default=6.0, help="time for each library and d")
     parser.add_argument("--gmmx_max_dim", type=int, default=50, help="it holds N K d^2 floats")
     parser.add_argument("--json", type=Path, help="save the rows here")
     parser.add_argument("--figure", type=Path, help="draw seconds against d here")
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def compare(
     data: str, dim: int | None, speed: float, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """Time every library on some data and print a row for each."""
+    """Time every library on some data and print one row for each."""
     x, test, start = read(data) if dim is None else split(*MAKE[data](dim))
     dim = x.shape[1]
     runs = {"scikit-learn full": sklearn_run(x, test, start)}
@@ -145,7 +145,7 @@ def split(x: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def alternate(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
-    """Return the times of each step, run in turn until each had its seconds."""
+    """Return the times of each step; they run in turn until each has had its seconds."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         step()
@@ -162,7 +162,7 @@ def alternate(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[str, 
 
 
 def matrix_speed() -> float:
-    """Measure the floating-point operations a second of a large matrix product."""
+    """Measure the floating-point operations per second of a large matrix product."""
     size = 2048
     square = jnp.ones((size, size))
     product = jax.jit(jnp.matmul)
@@ -183,7 +183,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     limit = [full[dim]["seconds"] * full[dim]["share"] for dim in dims]
     axes.loglog(dims, limit, "k--", label="4 N K d² at matrix speed")
     axes.set_xlabel("dimension d")
-    axes.set_ylabel("seconds an iteration")
+    axes.set_ylabel("seconds per iteration")
     axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight")

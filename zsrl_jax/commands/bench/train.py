@@ -1,17 +1,17 @@
 """Speed of training: every encoder and the policy, at laptop and at paper sizes.
 
-    share = flops of the compiled update / seconds / (flops a second of a large matrix product)
+    share = flops of the compiled update / seconds / (flops per second of a large matrix product)
 
-All programs of a row run in turn in one process and the best time of each counts: one, two and five
-seeds, one seed on a batch that never changes (what sampling costs is the difference), the matrix
-product, and the same update the ordinary way in PyTorch eager mode (benchmarks/torch_updates.py),
-sampling included. Laptop: 256 wide, batch 512. Paper: as configs/base.py has it, which is 1024 wide
-and 32 x 64 for the policy, 1024 wide with a batch of 1024 for fb, and 256 wide for the rest.
-Columns: `of n x 1` is the rate of the most seeds in one program over that of one seed; `first s`
-and `restart` are the seconds to the first update of a new process whose programs were never
-compiled, imports left out, and what part of them a second such process takes (train.json has both).
-`--growth` adds the cost of an update against d, batch and rows of data. Memory is the compiler's:
-what one update of one seed holds, its data with it.
+All programs of a row run in turn in one process, and the best time of each counts: one, two and
+five seeds; one seed on a constant batch (the difference is the cost of sampling); the matrix
+product; and the same update in PyTorch eager mode (benchmarks/torch_updates.py), with sampling.
+Laptop: 256 wide, batch 512. Paper: as in settings/fields.py, which is 1024 wide and 32 x 64 for the
+policy, 1024 wide with a batch of 1024 for fb, and 256 wide for the rest.
+Columns: `of n x 1` is the rate of the most seeds in one program over that of one seed. `first s` is
+the time to the first update of a new process with nothing compiled yet, without imports; `restart`
+is the share of it that a second such process takes (train.json has both). `--growth` adds the cost
+of an update against d, batch and rows of data. Memory is the compiler's figure for one update of
+one seed, with its data.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Tell what the figures were measured on."""
+    """Return what the figures were measured on."""
     model = platform.processor()
     if (facts := Path("/proc/cpuinfo")).exists():
         names = [
@@ -114,12 +114,12 @@ def machine() -> dict[str, Any]:
 
 
 def told(machine: dict[str, Any]) -> str:
-    """Say it in one line."""
+    """Return the machine in one line."""
     return "{processor}, {cores} cores; {device}, jax {jax}; load {load:.1f}".format(**machine)
 
 
 def missed(row: dict[str, Any]) -> list[str]:
-    """Name the columns of a row that fall short of what is wanted."""
+    """Name the columns of a row that miss their target."""
     wanted = ALWAYS | WANTED.get(row["size"], {})
     found = [name for name in wanted if name in row]
     return [n for n in found if (row[n] > wanted[n] if n in AT_MOST else row[n] < wanted[n])]
@@ -137,7 +137,7 @@ COLUMNS = {  # field -> heading, format
 
 
 def _print_head(seeds: list[int]) -> None:
-    print(f"{'':18}" + f"{'updates/s of so many seeds, summed':>{11 * len(seeds)}}")
+    print(f"{'':18}" + f"{'updates/s, summed over seeds':>{11 * len(seeds)}}")
     heads = [f"{n} seeds" if n > 1 else "1 seed" for n in seeds]
     heads += [head for head, _ in COLUMNS.values()]
     print(f"{'':18}" + "".join(f"{head:>11}" for head in heads))

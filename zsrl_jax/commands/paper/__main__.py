@@ -1,7 +1,8 @@
 """Run a study of the paper and draw it: python -m experiments.paper NAME --scale=laptop
 
 NAME is main, spread, dimension, alpha, samplers, dilution, components, subtrajectories, task_space,
-or all. Cells that are done are skipped, cut-off ones go on; runs and figures go under --out.
+or all. A cell is one run of a study. Finished cells are skipped, unfinished ones go on. Runs and
+figures are written to --out.
 """
 
 import os
@@ -21,24 +22,24 @@ from zsrl_jax.commands.report.tables import as_text
 from zsrl_jax.devices import signals
 from zsrl_jax.settings.scales import StudySize, choose_scale
 
-SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto: by the machine")
-OUT = flags.DEFINE_string("out", "runs/paper", "where runs and figures go")
+SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto (by the machine)")
+OUT = flags.DEFINE_string("out", "runs/paper", "folder for runs and figures")
 DOMAINS = flags.DEFINE_list("domains", [], "only these; default: the study's own")
 ENCODERS = flags.DEFINE_list("encoders", [], "only these; default: the study's own")
 SEEDS = flags.DEFINE_integer("seeds", 0, "seeds of every cell; default: the scale's", 0)
-SET = flags.DEFINE_multi_string("set", [], "a config field for every cell: policy.updates=5000")
+SET = flags.DEFINE_multi_string("set", [], "a config field for every cell, as policy.updates=5000")
 LAUNCHER = flags.DEFINE_enum("launcher", "local", ["local", "slurm"], "where cells run")
 JOBS = flags.DEFINE_integer(
-    "jobs", 0, "cells at once; default: one a local accelerator or core, on SLURM all", 0
+    "jobs", 0, "cells at once; default: one per local accelerator or core, on SLURM all", 0
 )
-DRY = flags.DEFINE_bool("dry", False, "only tell what would be run")
+DRY = flags.DEFINE_bool("dry", False, "only print what would run")
 SLURM = flags.DEFINE_multi_string("slurm", [], "sbatch options, as partition=gpu or time=720")
 
 
 def main(argv) -> None:
     """Run every cell that is not done, then draw."""
     names = study_names(argv[1:])
-    if max(len(accelerators()), JOBS.value) > 1:  # jobs share them: none may fill their memory
+    if max(len(accelerators()), JOBS.value) > 1:  # jobs share memory: none may take all of it
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     scale, reason = choose_scale(SCALE.value)
     size = StudySize(tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value)
@@ -66,16 +67,16 @@ def main(argv) -> None:
 
 
 def jobs_here(scale: str) -> Jobs:
-    """Return how many cells this machine runs at once: by --jobs, or as many as are faster."""
+    """Return how many cells this machine runs at once: --jobs, or as many as is fastest."""
     several = len(accelerators()) > 1
     cores = () if several else cores_for_cells(scale)
     at_once = JOBS.value or (len(accelerators()) if several else len(cores) or 1)
-    pinned = cores if at_once <= len(cores) else ()  # more cells than cores: the system deals them
+    pinned = cores if at_once <= len(cores) else ()  # more cells than cores: not pinned
     return Jobs("local", at_once, {"timeout_min": 60 * 24 * 30}, pinned)
 
 
 def run(cells: list[Cell], place: Place) -> dict[Cell, str]:
-    """Run what is not done, where the flags say."""
+    """Run the cells that are not done, here or as jobs."""
     done, left = part(cells, place)
     if not left:
         return {}

@@ -1,8 +1,9 @@
 """Cells of a study as runs: their config, folder, command, and which encoder they share.
 
-A cell's folder is named by what deviates from its scale's defaults, so the same cell of two studies
-is one run. Encoders have run folders of their own, and a cell starts from a copy of its encoder's:
-the saves carry the facts they were made with, and a run that is not of these refuses them.
+A cell's folder is named by its differences from the scale's defaults, so that the same cell of two
+studies is one run. Encoders have run folders of their own, and a cell starts from a copy of its
+encoder's. The saves carry the settings they were made with, and a run with other settings refuses
+them.
 """
 
 import json
@@ -20,25 +21,25 @@ from zsrl_jax.settings.cells import oracle_config
 from zsrl_jax.settings.scales import STUDY_SIZES, StudySize
 
 Fields = tuple[tuple[str, Any], ...]
-ENDS = {"btd": 0.0, "uniform": 1.0}  # alpha of `mix` at which it draws what another sampler draws
+ENDS = {"btd": 0.0, "uniform": 1.0}  # alpha at which `mix` equals this sampler
 
 
 class Place(NamedTuple):
-    """Where and at which size a study is run."""
+    """Where and at which scale a study is run."""
 
     out: Path
     scale: str
-    size: StudySize | None = None  # what flags narrow it to; None: the study's own
+    size: StudySize | None = None  # narrowed by flags; None: the study's own
     fields: Fields = ()  # set in every cell by flags
 
     @property
     def root(self) -> Path:
-        """Return the folder of this scale: runs of two scales never meet."""
+        """Return the folder of this scale; each scale has its own."""
         return self.out / self.scale
 
 
 class Cell(NamedTuple):
-    """One run of a study: what it is, and the fields in which it deviates from its scale."""
+    """One run of a study: what it is, and the fields that differ from its scale's defaults."""
 
     kind: str  # encoder, score, dilution, task_space, oracle
     domain: str
@@ -68,14 +69,14 @@ class Cell(NamedTuple):
         return place.root / kind / self.name
 
     def encoder_cell(self) -> "Cell | None":
-        """Return the run that trains this cell's encoder, or None where there is none to share."""
+        """Return the cell that trains this cell's encoder, or None if it shares none."""
         if self.kind in ("encoder", "oracle"):
             return None
         fields = tuple(f for f in self.fields if f[0].startswith("encoder."))
         return Cell("encoder", self.domain, self.encoder, "uniform", self.seeds, fields)
 
     def command(self, place: Place) -> list[str]:
-        """Return the command that runs this cell; what is no run, with its study's others."""
+        """Return the command that runs this cell, or its study if the cell is not a run."""
         if self.kind in STUDIES:
             return _study_command(self, place)
         file = f"configs/cell.py:{self.domain},{self.encoder},{self.sampler},{place.scale}"
@@ -87,7 +88,7 @@ class Cell(NamedTuple):
         return [*call, f"--workdir={self.folder(place)}"]
 
     def is_done(self, place: Place) -> bool:
-        """Tell whether the cell's results are there, and of this very config."""
+        """Tell whether the cell has results of exactly this config."""
         results = read_results(self.folder(place))
         asked = json.loads(self.config(place).to_json_best_effort())
         return results is not None and results["config"] == asked
@@ -113,7 +114,7 @@ def _default(cell: Cell, place: Place) -> ConfigDict:
 
 def _shared(cell: Cell, place: Place) -> Fields:
     """Return the fields that are set in every cell: by the studies' size, then by flags."""
-    gone = ("encoder", "tasks", "infer") if cell.kind == "oracle" else ()  # it has none of these
+    gone = ("encoder", "tasks", "infer") if cell.kind == "oracle" else ()  # it has none of them
     fields = dict(STUDY_SIZES[place.scale].fields) | dict(place.fields)
     return tuple(f for f in fields.items() if f[0].split(".")[0] not in gone)
 
@@ -169,7 +170,7 @@ def _fields(study: Study, scale: str) -> list[Fields]:
 
 
 def _deviating(cell: Cell, place: Place, fields: Fields) -> Fields:
-    """Return the fields that are not the default; no mixture has more components than points."""
+    """Return the fields that differ from the default; limit components to the points."""
     default = _default(cell, place)
     found = tuple((path, value) for path, value in fields if field_of(default, path) != value)
     points = dict(found).get("tasks.num_subtrajectories")
@@ -179,7 +180,7 @@ def _deviating(cell: Cell, place: Place, fields: Fields) -> Fields:
 
 
 def _plain(cell: Cell, place: Place) -> Cell:
-    """Return a cell of `mix` with nothing to mix as what it is: the same draws, so the same run."""
+    """Return a cell of `mix` at an end of alpha as the sampler it equals: it is the same run."""
     if cell.sampler != "mix":
         return cell
     sampler = {alpha: name for name, alpha in ENDS.items()}.get(cell.config(place).tasks.alpha)
@@ -202,5 +203,5 @@ def parse_fields(pairs: list[str]) -> Fields:
 
 
 def quoted(command: list[str]) -> str:
-    """Return a command as one types it."""
+    """Return a command as typed in a shell."""
     return shlex.join(command)

@@ -1,7 +1,8 @@
-"""Cells as jobs through submitit: of SLURM, or of this machine, one an accelerator or a core.
+"""Cells as jobs through submitit: on SLURM, or on this machine, one per accelerator or core.
 
-An encoder goes before the cells that take it, and one a domain before all others, so that data is
-collected once. A job that is preempted or out of time is queued again and goes on from its saves.
+An encoder runs before the cells that use it. The first encoder of a domain runs before all others,
+so that data is collected once. A job that is preempted or out of time is queued again and goes on
+from its saves.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ from zsrl_jax.errors import ConfigError
 from zsrl_jax.files.atomic import write_text
 
 POLL = 2.0  # seconds between two looks at jobs
-GRACE = 600.0  # seconds that a job, saved and told to stop, waits for SLURM to end it
-REQUEUES = 1000  # of a job that runs out of time; each goes on from the last save
+GRACE = 600.0  # seconds that a stopped and saved job waits for SLURM to end it
+REQUEUES = 1000  # of a job that runs out of time; it goes on from its last save
 
 
 class Job:
@@ -36,14 +37,14 @@ class Job:
         self.cell, self.place, self.cores, self.device = cell, place, cores, device
 
     def __call__(self) -> str:
-        """Complete the cell; told to stop by SLURM, save and leave the rest to it.
+        """Complete the cell; if SLURM sends a signal, save and wait to be ended.
 
-        A preempted job gets SIGTERM first. It must not end by itself then, or SLURM takes it for
-        over; what follows is a kill and the queue (preemption), or only a kill (scancel).
+        A preempted job gets SIGTERM first. It must not end by itself then, or SLURM counts it as
+        finished. Then SLURM kills it and queues it again (preemption), or only kills it (scancel).
         """
         if self.cores:  # before JAX counts them for its threads
             os.sched_setaffinity(0, self.cores)
-        if self.device:  # before JAX looks for one; submitit hides all but those it knows of
+        if self.device:  # before JAX looks for one; submitit hides those it does not know of
             os.environ["CUDA_VISIBLE_DEVICES"] = self.device
         try:
             with signals.caught():
@@ -54,7 +55,7 @@ class Job:
             raise
 
     def checkpoint(self, *args: Any, **kwargs: Any) -> Any:
-        """Tell submitit what to run when the job is requeued: the same again."""
+        """Return to submitit what to run when the job is requeued: the same job."""
         import submitit
 
         same = Job(self.cell, self.place, self.cores, self.device)
@@ -67,11 +68,11 @@ class Jobs(NamedTuple):
     cluster: str  # local or slurm
     at_once: int  # 0: as many as the queue takes
     parameters: dict[str, Any]  # of submitit's executor
-    cores: tuple[frozenset[int], ...] = ()  # of each place among those at once; none: any
+    cores: tuple[frozenset[int], ...] = ()  # of each of the cells at once; empty: any
 
 
 def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> dict[Cell, str]:
-    """Complete cells as jobs, each when what it needs is there; return what failed, and why."""
+    """Complete cells as jobs, each after those it needs; return what failed, and why."""
     submit = _submitter(place, how)
     first = {cell.domain: cell for cell in reversed(cells) if cell.kind == "encoder"}
     waiting = sorted(cells, key=lambda cell: (cell.kind != "encoder", -cost(cell, place)))
@@ -84,7 +85,7 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
             ready = [cell for cell in waiting if not needs(cell, first) & undone]
             if ready and slot not in running:
                 waiting.remove(cell := ready[0])
-                collects = cell in first.values()  # alone at that: it may use every core
+                collects = cell in first.values()  # it runs alone, so it may use every core
                 cores = frozenset() if collects or not how.cores else how.cores[slot]
                 running[slot] = cell, submit(cell, slot, cores)
                 bar.start(cell)
@@ -108,7 +109,7 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
 
 
 def _is_there(cell: Cell, place: Place) -> bool:
-    """Tell whether a job's results are there; a file system of many machines may be late."""
+    """Tell whether a job's results exist; a shared file system may show them late."""
     for wait in (0.0, POLL, 5 * POLL):
         time.sleep(wait)
         if cell.is_done(place):
@@ -117,25 +118,25 @@ def _is_there(cell: Cell, place: Place) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Return the line that tells why a job failed; submitit puts its files' names below that."""
+    """Return the line that says why a job failed; submitit adds its files' names below it."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     rules = [place for place, line in enumerate(lines) if set(line) == {"-"}]
     return lines[rules[-1] - 1] if rules and rules[-1] else (lines or [type(error).__name__])[-1]
 
 
 def needs(cell: Cell, first: dict[str, Cell]) -> set[Cell]:
-    """Return the cells that must be over before this one: its encoder, and the data's collector."""
+    """Return the cells that must end before this one: its encoder, and the one that collects."""
     found = {cell.encoder_cell(), first.get(cell.domain)} - {None, cell}
     return {other for other in found if other is not None}
 
 
 def _stop_if_asked(jobs: list[Any], how: Jobs) -> None:
-    """Leave after a signal: jobs of this machine save and end, those of a queue go on."""
+    """Stop after a signal: jobs on this machine save and end, those in a queue go on."""
     try:
         signals.check()
     except signals.Stopped:
         while how.cluster == "local" and (left := [job for job in jobs if not job.done()]):
-            for job in left:  # again and again: one that starts only now misses the first
+            for job in left:  # repeatedly: a job that starts only now misses the first
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(job.job_id), signal.SIGTERM)
             time.sleep(POLL)
@@ -176,7 +177,7 @@ def _submitter(place: Place, how: Jobs) -> Callable[..., Any]:
 
 
 def queued(file: Path) -> str:
-    """Return the job that an earlier command submitted, if it is in SLURM's queue still."""
+    """Return the job that an earlier command submitted, if it is still in SLURM's queue."""
     known = file.read_text().strip() if file.exists() else ""
     if not known:
         return ""

@@ -1,4 +1,4 @@
-"""What a study consists of, on disk: NAME.study.json, so that a report can tell what is missing."""
+"""A study's cells on disk: NAME.study.json, from which a report knows what is missing."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def study_names(args: list[str]) -> list[str]:
 
 
 def check_folders(cells: list[Cell], place: Place) -> None:
-    """Refuse a place whose runs have other settings, before anything in it is touched."""
+    """Refuse a folder whose runs have other settings, before anything in it is changed."""
     for cell in cells:
         known = read_results(cell.folder(place)) or read_results(cell.folder(place), RUN)
         if known is None:
@@ -46,7 +46,7 @@ def check_folders(cells: list[Cell], place: Place) -> None:
 
 
 def _decisive(config: ConfigDict, cell: Cell) -> dict[str, Any]:
-    """Return what decides a cell's results; how long its encoder is trained, too."""
+    """Return the settings that decide a cell's results, including its encoder's updates."""
     stage = {"score": "policy", "oracle": "policy"}.get(cell.kind, "encoder")
     return facts(config, stage, "") | {f"{stage}.updates": config[stage].updates}
 
@@ -68,7 +68,7 @@ def write_plan(name: str, cells: list[Cell], place: Place) -> Path:
 
 
 def _row(cell: Cell, study: Study, place: Place) -> dict[str, Any]:
-    """Return a cell as the report reads it; results of another config are not this cell's."""
+    """Return a cell as the report reads it; results of another config do not count."""
     config = cell.config(place)
     varied = () if cell.kind == "oracle" else study.variants[0]
     fields = dict(cell.fields) | {path: field_of(config, path) for path in varied}
@@ -88,15 +88,15 @@ def _row(cell: Cell, study: Study, place: Place) -> dict[str, Any]:
 
 
 def _value(cell: Cell, config: ConfigDict, axis: str) -> float | None:
-    """Return where a cell stands on the study's axis."""
+    """Return a cell's value on the study's axis."""
     return field_of(config, axis) if axis and cell.kind != "oracle" else None
 
 
 def _with_earlier(rows: list[dict[str, Any]], file: Path) -> list[dict[str, Any]]:
-    """Add the cells that an earlier, wider command planned: a narrow one takes none away."""
+    """Add the cells that an earlier, wider command planned: a narrower one removes none."""
     try:
         earlier = json.loads(file.read_text())["cells"] if file.exists() else []
-    except ValueError:  # cut short: it is written anew
+    except ValueError:  # it was cut off: write it anew
         earlier = []
 
     def mark(row):
@@ -107,7 +107,7 @@ def _with_earlier(rows: list[dict[str, Any]], file: Path) -> list[dict[str, Any]
 
 
 def tell(plans: dict[str, list[Cell]], place: Place) -> str:
-    """Tell what studies would run: cells and updates over all seeds, and what is done of them."""
+    """Return what studies would run: cells, those done, and updates over all seeds."""
     head = f"{'study':<18}{'cells':>7}{'encoders':>10}{'done':>6}{'encoder updates':>18}"
     lines = [head + f"{'policy updates':>17}"]
     every = {**plans, "together": [cell for cells in plans.values() for cell in cells]}

@@ -1,6 +1,6 @@
-"""One bar over all cells of a study: its unit is an update, so that the time left means something.
+"""One bar over all cells of a study; its unit is an update, so that the time left is meaningful.
 
-How far a running cell is, is read from its metrics.jsonl: the same for a cell in this process and
+The progress of a running cell is read from its metrics.jsonl, both for a cell in this process and
 for a job on another machine.
 """
 
@@ -18,8 +18,8 @@ from zsrl_jax.commands.paper.cells import Cell, Place
 
 TAIL = 20_000  # bytes that hold the last line of metrics
 LOOK = 2.0  # seconds
-LOG = 30.0  # seconds between two lines where the bar goes into a file
-STAGE = {"encoder": "encoder", "score": "policy", "oracle": "policy"}  # what takes a cell's time
+LOG = 30.0  # seconds between two lines when the bar is written to a file
+STAGE = {"encoder": "encoder", "score": "policy", "oracle": "policy"}  # a cell's main stage
 
 
 class Progress:
@@ -32,11 +32,11 @@ class Progress:
         self.left, self.total = len(cells) - len(done), len(cells)
         self.bar = tqdm(total=sum(self.cost.values()), initial=start, unit="update",
                         desc=f"{len(done)}/{len(cells)} cells", dynamic_ncols=True)  # fmt: skip
-        self.at, self.shown = "", 0.0  # what the cell of this process is at; when the bar was drawn
+        self.at, self.shown = "", 0.0  # stage of this process's cell; when the bar was drawn
 
     @contextlib.contextmanager
     def watch(self, cell: Cell) -> Iterator[Callable[[str], None]]:
-        """Follow a cell that runs in this process; yields what it tells its doings to."""
+        """Follow a cell that runs in this process; yield a function that takes its stage."""
         self.start(cell)
         stop = threading.Event()
 
@@ -57,17 +57,17 @@ class Progress:
             thread.join()
 
     def start(self, cell: Cell) -> None:
-        """Count a cell among those that run; what it did before is done, and tells no speed."""
+        """Count a cell as running; its earlier updates are done and do not count for the speed."""
         before = min(position(cell, self.place), self.cost[cell])
         self.watched[cell] = before
         self.bar.n += before
         self.bar.initial += before
 
     def look(self) -> None:
-        """Advance by what the running cells have done since the last look."""
+        """Advance the bar by what the running cells have done since the last call."""
         for cell, before in list(self.watched.items()):
             now = max(before, min(position(cell, self.place), self.cost[cell]))
-            self.bar.n += now - before  # refreshed below: the rate is that of the whole time
+            self.bar.n += now - before  # drawn below; the rate is over the whole time
             self.watched[cell] = now
         names = ", ".join(
             label(cell) + ("" if now or cell.kind not in STAGE else " (before its first update)")
@@ -77,14 +77,14 @@ class Progress:
         self._draw()
 
     def _draw(self, now: bool = False) -> None:
-        """Draw the bar, in a file of its own less often: there each time is a line."""
+        """Draw the bar; less often into a file, where each drawing is a line."""
         every = LOOK if sys.stderr.isatty() else LOG
         if now or time.monotonic() - self.shown >= every:
             self.bar.refresh()
             self.shown = time.monotonic()
 
     def finish(self, cell: Cell, failure: str | None) -> None:
-        """Count a cell as over, and tell if it failed."""
+        """Count a cell as finished, and print if it failed."""
         self.bar.n += self.cost[cell] - self.watched.pop(cell, 0)
         self.left -= 1
         self.bar.set_description(f"{self.total - self.left}/{self.total} cells", refresh=False)
@@ -104,7 +104,7 @@ def label(cell: Cell) -> str:
 
 
 def cost(cell: Cell, place: Place) -> int:
-    """Return the updates that a cell takes, over its seeds; a measurement counts a little."""
+    """Return the updates of a cell, summed over its seeds; a measurement counts a little."""
     config = cell.config(place)
     lanes = cell.seeds * (len(config.oracle.tasks) if cell.kind == "oracle" else 1)
     stage = STAGE.get(cell.kind)
@@ -131,7 +131,7 @@ def last_line(file: Path, prefix: str) -> dict:
         try:
             line = json.loads(text)
         except ValueError:
-            continue  # half written, or the cut at the front
+            continue  # half written, or cut at the front
         if any(name.startswith(prefix) for name in line):
             return line
     return {}

@@ -1,9 +1,9 @@
-"""The studies as tables: which cells each has at each scale. Data only; `cells` makes runs of them.
+"""The studies as tables: the cells of each at each scale. Data only; `cells` makes runs of them.
 
-Laptop scale is what two cores do in an evening: cheetah, three seeds, a third of the updates of a
-run's encoder and a quarter of its policy's. `--domains`, `--seeds` and `--set` ask for more.
+Laptop scale is what two cores do in an evening: cheetah, three seeds, a third of a run's encoder
+updates and a quarter of its policy updates. `--domains`, `--seeds` and `--set` ask for more.
 Smoke scale runs every study end to end in a minute or two and says nothing about the method: one
-domain, one or two encoders, two seeds, 60 updates, two or three points of each axis.
+domain, one or two encoders, two seeds, 60 updates, two or three points per axis.
 """
 
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ class Study(NamedTuple):
     """A table of cells: domains x encoders x samplers x values of a field (x variants)."""
 
     title: str
-    kind: str = "score"  # what is done with a cell: score, dilution, task_space
+    kind: str = "score"  # what to do with a cell: score, dilution, task_space
     samplers: tuple[str, ...] = ("btd",)
     axis: str = ""  # the config field that varies along the chart
     values: dict[str, tuple] = {}  # of that field, by scale
     variants: tuple[dict[str, Any], ...] = ({},)  # fields set for a second copy of all cells
     sizes: dict[str, dict[str, Any]] = {}  # by scale, what differs from SIZES or from `samplers`
-    oracle: bool = False  # TD3 on each task's true reward besides: the line of reference
-    options: dict[str, dict[str, Any]] = {}  # by scale, for a kind that is no run
+    oracle: bool = False  # also TD3 on each task's true reward, as a reference
+    options: dict[str, dict[str, Any]] = {}  # by scale, for kinds that are not runs
 
 
 STUDIES = {

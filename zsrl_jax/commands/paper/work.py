@@ -22,7 +22,7 @@ QUIET = True  # there is one bar, over all cells
 
 
 def do(cell: Cell, place: Place, tell: Callable[[str], object] = str) -> Path:
-    """Complete a cell unless it is done, and return its folder; `tell` hears what it is at."""
+    """Complete a cell unless it is done, and return its folder; `tell` gets its current stage."""
     folder = cell.folder(place)
     if cell.is_done(place):
         return folder
@@ -60,7 +60,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _data(cell: Cell, place: Place) -> Dataset:
-    """Open the data of a cell; cells stand domain by domain, so one dataset is kept."""
+    """Open the data of a cell; cells are ordered by domain, so one dataset is kept open."""
     config = cell.config(place)
     asked = config.domain + config.data.to_json_best_effort()
     if asked not in KEPT:
@@ -97,14 +97,14 @@ def _task_space(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
 
 
 def _told(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
-    """Return what every result says of itself: where it comes from, and its command."""
+    """Return what every result records: where it comes from, and its command."""
     return provenance.describe(cell.config(place), dataset) | {"command": cell.command(place)}
 
 
 def _measured(
     cell: Cell, place: Place, dataset: Dataset, start: float, **measured: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what was measured without scores, with what every result says of itself."""
+    """Return the results of a cell without scores, with what every result records."""
     found = _told(cell, place, dataset) | measured
     found["failed"] = [failure for part in measured.values() for failure in part.pop("failed")]
     return found | {"seconds": {"measure": time.monotonic() - start}}

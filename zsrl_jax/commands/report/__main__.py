@@ -1,8 +1,8 @@
 """Build the report of finished runs: python -m experiments.report RUNS... --out report/
 
 RUNS are folders: of studies (runs/paper), of runs, or single runs.
-One HTML page that needs nothing but itself, the same as Markdown, and the figures as PNG and PDF.
-With --curves: also the chart of score against updates, of all runs scored while they trained.
+It writes one self-contained HTML page, the same as Markdown, and the figures as PNG and PDF.
+--curves adds the chart of score against updates, for all runs that were scored during training.
 """
 
 from pathlib import Path
@@ -16,9 +16,9 @@ from zsrl_jax.commands.report.studies import all_runs, in_order, loose_runs, mak
 from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.files.atomic import write_text
 
-OUT = flags.DEFINE_string("out", "report", "where the report goes")
+OUT = flags.DEFINE_string("out", "report", "folder of the report")
 CURVES = flags.DEFINE_bool("curves", False, "chart score against updates")
-TITLE = flags.DEFINE_string("title", "zsrl_jax: studies and runs", "of the page")
+TITLE = flags.DEFINE_string("title", "zsrl_jax: studies and runs", "title of the page")
 
 
 def main(argv) -> None:
@@ -34,7 +34,7 @@ def main(argv) -> None:
     extra = [curves.draw(roots)] if CURVES.value else []
     if not (studies or runs or extra):
         told = ", ".join(f"'{root}'" for root in roots)
-        raise DataError(f"neither a study nor a finished run in {told}")
+        raise DataError(f"no study and no finished run in {told}: expected folders with either")
     sections = [make_section(study) for study in studies]
     sections += loose_runs(sections, runs)
     runs = all_runs(sections, runs)

@@ -22,7 +22,7 @@ RED = "#d62728"
 
 
 def bars(study: Loaded) -> Chart:
-    """Draw a panel a domain: mean score of every encoder and sampler, intervals, oracle line."""
+    """Draw a panel per domain: mean score per encoder and sampler, intervals, oracle line."""
     domains, encoders = study.names("domain"), study.names("encoder")
     samplers = study.names("sampler")
     figure, axes = panels(len(domains), width=1.6 + 0.45 * len(encoders), room=1.3)
@@ -67,7 +67,7 @@ def reference_lines(axis, study: Loaded, domain: str) -> None:
 
 
 def oracle_mean(study: Loaded, domain: str) -> float:
-    """Return the oracle's mean over tasks; nan where it is missing, or the study has none."""
+    """Return the oracle's mean over tasks; nan if it is missing or the study has none."""
     means = [row.mean for row in study.pick(domain=domain, kind="oracle")]
     return float(np.mean(means)) if means else float("nan")
 
@@ -82,7 +82,7 @@ def reference_keys(study: Loaded, chance: bool = True) -> list:
 
 
 def boxes(study: Loaded) -> Chart:
-    """Draw the spread of encoders' mean scores: uniform solid, btd hatched, a pair a domain."""
+    """Draw boxes of encoders' mean scores, a pair per domain: uniform solid, btd hatched."""
     domains = study.names("domain")
     figure, (axis,) = panels(1, width=1.8 + 1.6 * len(domains), room=1.3)
     for i, domain in enumerate(domains):
@@ -139,7 +139,7 @@ def profiles(study: Loaded) -> Chart:
 
 
 def sampler_bars(study: Loaded) -> Chart:
-    """Draw a panel a domain: every sampler with a centred reward and (hatched) without."""
+    """Draw a panel per domain: every sampler with a centred reward and (hatched) without."""
     domains, samplers = study.names("domain"), study.names("sampler")
     figure, axes = panels(len(domains), width=1.8 + 0.45 * len(samplers), room=1.5)
     for axis, domain in zip(axes, domains, strict=True):

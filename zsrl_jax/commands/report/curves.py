@@ -16,7 +16,7 @@ Points = list[tuple[int, list[float]]]
 
 
 def find(roots: Sequence[Path]) -> list[tuple[Row, Points]]:
-    """Return the runs under folders that were scored while they trained, with their points."""
+    """Return the runs under folders that were scored during training, with their points."""
     found = {}
     for file in sorted(file for root in roots for file in root.rglob("metrics.jsonl")):
         points = read_points(file)
@@ -48,7 +48,7 @@ def read_points(file: Path) -> Points:
 
 
 def draw(roots: Sequence[Path]) -> Chart:
-    """Draw a panel a domain: the mean over seeds of every run, and behind it each seed."""
+    """Draw a panel per domain: the mean over seeds of every run, and thin lines for seeds."""
     runs = find(roots)
     domains = list(dict.fromkeys(row.domain for row, _ in runs))
     names = _names([row.folder for row, _ in runs])

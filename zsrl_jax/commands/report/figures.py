@@ -1,4 +1,4 @@
-"""How figures look: colours of samplers, a stamp that says what each is of, where they go."""
+"""How figures look: colours of samplers, a stamp with scale, data and seeds, files."""
 
 import base64
 import io
@@ -23,7 +23,7 @@ COLOURS = {
 }  # fmt: skip
 CYCLE = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 MISSING = "missing"
-PER_INCH = 20  # letters of a stamp
+PER_INCH = 20  # letters of a stamp per inch
 
 
 class Chart(NamedTuple):
@@ -61,7 +61,7 @@ def finish(
 
 
 def _wrap(pieces: list[str], width: int) -> str:
-    """Join pieces by dots, in as few lines as this many letters allow."""
+    """Join parts by dots, in as few lines as this many letters allow."""
     lines = [pieces[0]]
     for piece in pieces[1:]:
         if len(lines[-1]) + 3 + len(piece) <= width:
@@ -111,7 +111,7 @@ def colour(name: str, index: int = 0) -> str:
 
 
 def mark_missing(axis, x: float | None, what: str = "", shade: str = "#b00020") -> None:
-    """Write at a place of the horizontal axis what is missing there; marks stand side by side."""
+    """Write at a point of the horizontal axis what is missing there; marks do not overlap."""
     key = round(float(x or 0), 6)
     before = axis.__dict__.setdefault("marked", {})
     text = axis.annotate(
@@ -134,7 +134,7 @@ def save(chart: Chart, folder: Path) -> list[Path]:
 
 
 def inline(chart: Chart) -> str:
-    """Return a figure as a data address, for a page that stands alone."""
+    """Return a figure as a data URL, for a self-contained page."""
     buffer = io.BytesIO()
     chart.figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

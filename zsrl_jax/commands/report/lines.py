@@ -1,6 +1,6 @@
 """Charts along a study's axis: scores, scores with unseen likelihood, dilution of returns.
 
-A colour is an encoder (a sampler where there is one encoder), a dash or mark is what is measured.
+A colour is an encoder (or a sampler, if there is one encoder); a dash or mark is what is measured.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ UNSEEN = "tasks/unseen_log_likelihood"
 
 
 def along(study: Loaded) -> Chart:
-    """Draw score against the study's axis: a panel a domain, a line an encoder and sampler."""
+    """Draw score against the study's axis: a panel per domain, a line per encoder and sampler."""
     domains, shades = study.names("domain"), _shades(study)
     figure, axes = panels(len(domains), room=1.5)
     for axis, domain in zip(axes, domains, strict=True):
@@ -82,7 +82,7 @@ def _scores(axis, rows: list[Row], shade: str, sampler: str, index: int) -> None
 
 
 def mark_missing(axis, rows: list[Row], shade: str, index: int) -> None:
-    """Put a cross above the axis where a point is missing; those of other lines stand above it."""
+    """Put a cross above the axis where a point is missing; crosses of other lines go higher."""
     for row in rows:
         axis.annotate("×", (row.value or 0, 0.02), (0, 6 * index), color=shade, fontsize=9,
                       xycoords=axis.get_xaxis_transform(), textcoords="offset points",
@@ -118,7 +118,7 @@ def components(study: Loaded) -> Chart:
             if points:
                 second.plot(*zip(*points, strict=True), "-.", color=shade, marker="D", markersize=3)
         second.tick_params(labelsize=8)
-    second.set_ylabel("unseen log-likelihood a task vector")
+    second.set_ylabel("unseen log-likelihood per task vector")
     kinds = [line("score (left)", "black", "-"), line("likelihood (right)", "black", "-.", "D")]
     chart.figure.legends[0].remove()
     legend(chart.figure, [*_keys(study, shades), *kinds, *reference_keys(study)])
@@ -137,7 +137,7 @@ def unseen_likelihood(row: Row) -> float | None:
 
 
 def dilution(study: Loaded) -> Chart:
-    """Draw Tr(Sigma) / d and the measured variance of returns against d, a panel a domain."""
+    """Draw Tr(Sigma) / d and the measured variance of returns against d, a panel per domain."""
     domains, encoders = study.names("domain"), study.names("encoder")
     shades = palette(encoders)
     figure, axes = panels(len(domains), room=1.5)

@@ -1,4 +1,4 @@
-"""What is on disk: studies with their cells, and runs; what has no results is there as missing."""
+"""Read studies with their cells, and runs, from disk; cells without results are kept as missing."""
 
 import json
 import shlex
@@ -12,18 +12,18 @@ from zsrl_jax.errors import DataError
 
 
 class Row(NamedTuple):
-    """A cell of a study, or a run of none: what it is, and its results where there are any."""
+    """A cell of a study, or a single run: what it is, and its results if there are any."""
 
     domain: str
     encoder: str
     sampler: str
     fields: dict[str, Any]
-    value: float | None  # its place on the study's axis
+    value: float | None  # its value on the study's axis
     folder: Path
     command: str
     results: dict[str, Any] | None
     kind: str = "score"
-    started: dict[str, Any] | None = None  # of a run without results: what it is
+    started: dict[str, Any] | None = None  # run.json of a run without results
 
     @property
     def scores(self) -> np.ndarray:
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return the mean score; nan where it is missing."""
+        """Return the mean score; nan if it is missing."""
         return float(self.scores.mean()) if self.scores.size else float("nan")
 
 
@@ -63,7 +63,7 @@ class Loaded(NamedTuple):
     axis: str
     rows: list[Row]
     published: dict[str, dict[str, list[float]]]
-    place: str  # its folder, from the report's root on: two scales, two places
+    place: str  # its folder below the report's root; each scale has its own
 
     def pick(self, **wanted: Any) -> list[Row]:
         """Return the rows with these properties."""
@@ -79,7 +79,7 @@ class Loaded(NamedTuple):
 
 
 def read_results(folder: Path, name: str = "results.json") -> dict[str, Any] | None:
-    """Return a run's results (or another file of its folder), or None where there are none."""
+    """Return a run's results (or another file of its folder), or None if there are none."""
     file = folder / name
     if not file.exists():
         return None
@@ -90,7 +90,7 @@ def read_results(folder: Path, name: str = "results.json") -> dict[str, Any] | N
 
 
 def load_study(file: Path, place: str = ".") -> Loaded:
-    """Read a study and all results that its cells have; `place`: how its folder is called."""
+    """Read a study and the results of its cells; `place` is the name of its folder."""
     plan = json.loads(file.read_text())
     rows = []
     for cell in plan["cells"]:
@@ -98,14 +98,14 @@ def load_study(file: Path, place: str = ".") -> Loaded:
         own = {name: cell[name] for name in Row._fields if name in cell and name != "folder"}
         results = read_results(folder)
         if results is not None and results["config"] != cell.get("config", results["config"]):
-            results = None  # of other settings than the plan's: its command has not been run
+            results = None  # they are of other settings than the plan's
         rows.append(Row(folder=folder, results=results, **own))
     facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
     return Loaded(rows=rows, place=place, **facts)
 
 
 def load_studies(*roots: Path) -> list[Loaded]:
-    """Find every study under some folders, each once; folders of one name are numbered."""
+    """Find every study under some folders, each once; folders of the same name are numbered."""
     found: dict[Path, Loaded] = {}
     named: Counter[str] = Counter()
     for root in roots:
@@ -137,7 +137,7 @@ def load_runs(root: Path) -> list[Row]:
 
 
 def stamp(rows: list[Row]) -> str:
-    """Say of which scale, data and seeds a figure is: it stands on every figure."""
+    """Return the scale, data and seeds of rows in one line; every figure carries it."""
     known = [found for row in rows if (found := row.results or row.started)]
     if not known:
         return "no results yet"

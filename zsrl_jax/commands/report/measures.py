@@ -1,4 +1,4 @@
-"""What is measured without scores: the space of tasks as a chart, and tables of both studies."""
+"""Studies without scores: a chart of the space of tasks, and tables of both studies."""
 
 import numpy as np
 from matplotlib.patheffects import withStroke
@@ -32,7 +32,7 @@ def dilution_table(study: Loaded) -> Table:
 
 
 def task_space(study: Loaded) -> list[Chart]:
-    """Draw UMAP beside PCA of the first seed's vectors, a figure a domain and encoder."""
+    """Draw UMAP beside PCA of the first seed's vectors, one figure per domain and encoder."""
     found = []
     for row in study.rows:
         figure, axes = panels(2, width=4.0, height=3.7, room=1.2)
@@ -77,7 +77,7 @@ def _name_tasks(axis, row: Row, plane: np.ndarray) -> None:
 def together(
     names: list[str], points: np.ndarray, size: np.ndarray
 ) -> list[tuple[str, np.ndarray]]:
-    """Join names of points within a thirtieth of the panel: run asks for what walk asks for."""
+    """Join the names of points within a thirtieth of the panel, such as run and walk."""
     found: list[tuple[str, np.ndarray]] = []
     for name, point in zip(names, points, strict=True):
         near = [i for i, (_, p) in enumerate(found) if (np.abs(p - point) < size / 30).all()]

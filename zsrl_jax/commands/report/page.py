@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing but itself."""
+"""The report as one self-contained HTML page."""
 
 import html
 import json
@@ -116,12 +116,12 @@ def _cell(entry: Entry, out: Path) -> str:
 
 
 def _sortable(value: float) -> str:
-    """Return a number as JavaScript reads it; it knows no -inf, but numbers too large."""
+    """Return a number as JavaScript reads it: instead of -inf, a number that is too large."""
     return f"{value:.6g}" if math.isfinite(value) else "-1e999"
 
 
 def anchor(folder: Path, out: Path) -> str:
-    """Return the name of a run's place on the page."""
+    """Return the name of a run's anchor on the page."""
     return "run-" + html.escape(relative(folder, out).replace("/", "-").replace(" ", "-"))
 
 

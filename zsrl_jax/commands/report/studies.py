@@ -1,4 +1,4 @@
-"""What is drawn and tabled of each study."""
+"""The charts and tables of each study."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ class Section(NamedTuple):
 
 
 def sampler_table(study: Loaded) -> Table:
-    """Set the samplers, with and without a centred reward, beside the paper's figures."""
+    """Show the samplers, with and without a centred reward, beside the paper's figures."""
     domains = study.names("domain")
     head = ["tasks from"]
     for domain in domains:
@@ -41,7 +41,7 @@ def sampler_table(study: Loaded) -> Table:
 
 
 def draw_main(study: Loaded) -> Section:
-    """Draw bars and profiles; table every task, wins and losses, and interquartile means."""
+    """Draw bars and profiles; make tables of tasks, wins and losses, and interquartile means."""
     tabled = [tables.comparison(study), tables.aggregate(study), *tables.by_task(study)]
     return Section(study, [charts.bars(study), charts.profiles(study)], tabled)
 
@@ -98,7 +98,7 @@ SECTIONS: dict[str, Callable[[Loaded], Section]] = {
 
 
 def make_section(study: Loaded) -> Section:
-    """Draw a study as it stands on disk; its charts are named by its place, then by the study."""
+    """Draw a study as it is on disk; its charts are named by its place, then by the study."""
     section = SECTIONS[study.name](study)
     named = [chart._replace(name=(Path(study.place) / chart.name).as_posix())
              for chart in section.charts]  # fmt: skip
@@ -123,7 +123,7 @@ def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
 
 
 def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:
-    """Return every run once: those scored, and those that a study measures otherwise."""
+    """Return every run once: scored ones, and those that a study measures in other ways."""
     known = {row.folder.resolve(): row for row in runs}
     for section in sections:
         known |= {row.folder.resolve(): row for row in section.study.rows if row.results}

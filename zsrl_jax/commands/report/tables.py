@@ -1,4 +1,4 @@
-"""Tables of a report: a value is shown as text, sorted as a number, and leads to its run."""
+"""Tables of a report: a value is shown as text, sorted as a number, and links to its run."""
 
 import math
 from pathlib import Path
@@ -46,7 +46,7 @@ def spread_entry(scores: np.ndarray, folder: Path | None = None) -> Entry:
 
 
 def by_task(study: Loaded) -> list[Table]:
-    """Return a table a domain: every cell's score by task, with the random policy's."""
+    """Return one table per domain: every cell's score by task, and the random policy's."""
     found = []
     for domain in dict.fromkeys(row.domain for row in study.rows):
         rows = study.pick(domain=domain)
@@ -84,7 +84,7 @@ def _task_line(study: Loaded, row: Row, tasks: list[str], title: str = "") -> li
 
 
 def _run_entry(row: Row) -> Entry:
-    """Name a run, and how many of its seeds have a score where some failed."""
+    """Name a run, and how many of its seeds have a score if some failed."""
     kept = f" ({len(row.scores)} of {len(row.scores) + row.lost()} seeds)" if row.lost() else ""
     return Entry(row.folder.name + kept, None, row.folder)
 
@@ -167,14 +167,14 @@ def aggregate(study: Loaded) -> Table:
 
 
 def strata(tables: list[np.ndarray]) -> list[np.ndarray]:
-    """Fill tables [seed, task] up with nan, so that those of fewer seeds stand beside the rest."""
+    """Pad tables [seed, task] with nan to the same number of seeds."""
     most = max(len(table) for table in tables)
     return [np.pad(table, ((0, most - len(table)), (0, 0)), constant_values=np.nan)
             for table in tables]  # fmt: skip
 
 
 def as_text(table: Table) -> str:
-    """Return a table as one reads it in a terminal."""
+    """Return a table as text for a terminal."""
     rows = [table.head, *([entry.text for entry in row] for row in table.body)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(table.head))]
     lines = ["  ".join(f"{x:<{w}}" for x, w in zip(row, widths, strict=True)) for row in rows]

@@ -1,4 +1,4 @@
-"""The file formats of others: one file per format, and the readers of files they share.
+"""Foreign file formats: one file per format, and the file readers that they share.
 
-Each gives a `Source` of episodes; `registry` names them and tells them apart by content.
+Each returns a `Source` of episodes; `registry` names them and tells them apart by content.
 """

@@ -1,4 +1,4 @@
-"""Arrow files as Minari writes them, an episode a folder: columns of numbers, lists or structs."""
+"""Arrow files as Minari writes them, one folder per episode: numbers, lists or structs."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""D4RL on disk: one HDF5 file of flat arrays, a row a transition.
+"""D4RL on disk: one HDF5 file of flat arrays, one row per transition.
 
     row t: observations s_t, actions a_t, rewards r_t, terminals, timeouts; next_observations s_t+1
 
-An episode ends where `terminals` (for good: discount 0) or `timeouts` (time ran out: discount 1)
-says so, and where the next row does not go on from the state reached. Without `next_observations`
-the state that an episode's last action reached is not in the file, so that transition is left out,
-and said. `infos/qpos` and `infos/qvel` are the physics where every state of an episode has them.
+An episode ends where `terminals` is set (discount 0) or `timeouts` is set (discount 1), and where
+the next row does not start from the state reached. Without `next_observations` the file does not
+hold the state that an episode's last action reached: that transition is left out, and a note says
+so. `infos/qpos` and `infos/qvel` are the physics, if every state of an episode has them.
 """
 
 from pathlib import Path
@@ -72,7 +72,7 @@ def _take(path: Any, file: Any, key: str, rows: slice = slice(None)) -> np.ndarr
 
 
 def _check_shapes(path: Any, file: Any) -> None:
-    """Compare the shapes of all arrays, before any is read."""
+    """Check that the shapes of all arrays fit together, before any is read."""
     rows = None
     for key in (*NEEDED, "rewards", "timeouts", "next_observations"):
         if key in file:
@@ -87,7 +87,7 @@ def _check_shapes(path: Any, file: Any) -> None:
 
 
 def _ends(path: Any, file: Any, terminal: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Return the last row of each episode, and what the user should know of them."""
+    """Return the last row of each episode, and notes for the user."""
     end, notes = terminal.copy(), list[str]()
     if "timeouts" in file:
         end |= flags(path, "timeouts", _take(path, file, "timeouts"))

@@ -1,4 +1,4 @@
-"""ExORL on disk: one episode a file, `episode_{index}_{length}.npz` or with a timestamp.
+"""ExORL on disk: one file per episode, `episode_{index}_{length}.npz` or with a timestamp.
 
 Keys observation (T+1, O), action (T+1, A), reward (T+1, 1), discount (T+1, 1), physics (T+1, P).
 Row t holds the state reached and the action, reward and discount of the step that led to it; row 0
@@ -29,7 +29,7 @@ NAME = re.compile(r"(?:episode|(?P<time>\w+))_(?P<index>\d+)_(?P<length>\d+)\.np
 
 
 def find_buffer(path: str | os.PathLike, domain: str | None = None, algo: str = "rnd") -> Path:
-    """Find the folder of episode files at `path`, or where ExORL's tree keeps it below `path`."""
+    """Find the folder of episode files: `path` itself, or its place in an ExORL tree at `path`."""
     root = Path(path)
     if not root.exists():
         raise DataError(f"dataset folder '{root}' does not exist: expected ExORL episode files")
@@ -65,7 +65,7 @@ def open_source(path: Path) -> Source:
     def read(index: int) -> Episode:
         return read_episode(files[index])
 
-    made_here = (files[0].parent.parent / "explorer").is_dir()  # by us, or theirs
+    made_here = (files[0].parent.parent / "explorer").is_dir()  # ours, not ExORL's
     names, lengths = [str(file) for file in files], [_steps(file) for file in files]
     label = "collected" if made_here else ""
     return Source("exorl", folder, files, names, lengths, read, KEYS, label=label)
@@ -79,7 +79,7 @@ def _steps(file: Path) -> int:
 
 
 def read_episode(file: Path) -> Episode:
-    """Read one episode file and undo its offset: what stands in row 0 led nowhere."""
+    """Read one episode file and undo its offset: row 0 holds no real action."""
     needed = ("observation", "action", "discount")
     raw = npz.read(file, needed, ("reward", "physics"))
     rows = _steps(file) + 1
@@ -124,6 +124,6 @@ def write_episode(
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
         np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
         part.flush()
-        os.fsync(part.fileno())  # a name must never last longer than what it names
+        os.fsync(part.fileno())  # contents must be on disk before the name is
     os.replace(part.name, file)
     return file

@@ -1,4 +1,4 @@
-"""HDF5 files, opened where h5py is there; numbers alone are read from them."""
+"""HDF5 files, if h5py is installed; only numbers are read from them."""
 
 import importlib
 from pathlib import Path
@@ -11,7 +11,7 @@ from zsrl_jax.errors import DamageError, DataError
 
 
 def need(name: str, path: object) -> ModuleType:
-    """Import an optional package, or say how to get it."""
+    """Import an optional package, or say how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -30,10 +30,10 @@ def open_file(path: Path) -> Any:
 
 
 def node(path: object, group: Any, key: str) -> Any:
-    """Return what a file or a mapping holds by a key, unread: an array or a group."""
+    """Return the array or group that a file or mapping holds under a key, without reading it."""
     try:
         return group[key]
-    except (KeyError, OSError, RuntimeError) as error:  # what h5py says of damage, or of a link
+    except (KeyError, OSError, RuntimeError) as error:  # what h5py raises for damage, or for a link
         raise DamageError(path, key, "an array or a group", f"damage ({error})") from error
 
 

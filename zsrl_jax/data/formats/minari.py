@@ -4,7 +4,7 @@
 
 A termination has discount 0, a truncation 1. Observations that are dictionaries or tuples are
 joined, by name in alphabetical order. Actions are scaled to [-1, 1] from the bounds of the action
-space in the metadata, as `evaluate` scales them back. Both are said.
+space in the metadata; `evaluate` scales them back. A note reports both.
 """
 
 import json
@@ -32,7 +32,7 @@ Tree = Mapping[str, Any]
 
 
 def data_folder(path: Path) -> Path | None:
-    """Return the folder that holds a dataset's data, or None where there is none."""
+    """Return the folder that holds a dataset's data, or None."""
     for folder in (path, path / "data"):
         if (folder / MAIN).is_file() or any(folder.glob("0/*.arrow")):
             return folder
@@ -40,7 +40,7 @@ def data_folder(path: Path) -> Path | None:
 
 
 def list_files(path: Path) -> list[Path]:
-    """List the files that decide the content: the HDF5 file, or an Arrow file an episode."""
+    """List the files that the content depends on: the HDF5 file, or the Arrow files."""
     if path.is_file():
         return [path]
     folder = data_folder(path)
@@ -72,7 +72,7 @@ def open_source(path: Path, scratch: Path) -> Source:
         if len({len(part) for part in parts}) != 1:
             shapes = ", ".join(str(part.shape) for part in parts)
             raise DamageError(name, "observations", "parts of the same rows", shapes)
-        cut = steps if is_arrow else None  # Arrow pads them to the rows of observations
+        cut = steps if is_arrow else None  # Arrow pads them to as many rows as observations have
         action, reward, ended = (node[key][:cut] for key in NEEDED[1:])
         if bounds is not None and action.ndim == 2 and action.shape[1] == len(bounds[0]):
             action = (action - bounds[0]) / (bounds[1] - bounds[0]) * 2 - 1
@@ -84,7 +84,7 @@ def open_source(path: Path, scratch: Path) -> Source:
 
 
 def _open_hdf5(file: Path) -> tuple[list[str], list[int], Callable[[int], Tree]]:
-    """Return names of episodes in order, the steps each claims, and how to read one."""
+    """Return names of episodes in order, their claimed lengths, and a function to read one."""
     root = hdf5.open_file(file)
     found = [name for name in root if re.fullmatch(r"episode_\d+", name)]
     if not found:
@@ -117,12 +117,12 @@ def _count(path: object, claimed: Any) -> int:
 
 
 def _is_plain(key: str, node: Any) -> bool:
-    """Tell whether a node is read: infos only as a group with qpos and qvel."""
+    """Tell whether to read a node; `infos` only if it is a group with qpos and qvel."""
     return key != "infos" or (hasattr(node, "keys") and {"qpos", "qvel"} <= set(node))
 
 
 def _open_arrow(files: list[Path]) -> tuple[list[str], list[int], Callable[[int], Tree]]:
-    """Return folders of episodes in order, the steps each claims, and how to read one."""
+    """Return folders of episodes in order, their claimed lengths, and a function to read one."""
     folders = list(dict.fromkeys(file.parent for file in files))
     claims = [_metadata(folder).get("total_steps") for folder in folders]
     lengths = [
@@ -171,7 +171,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
 
 
 def _bounds(file: Path, meta: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the bounds of the action space where they are others than -1 and 1."""
+    """Return the finite bounds of the action space, or None; also None if they are -1 and 1."""
     space = meta.get("action_space")
     try:
         space = json.loads(space) if isinstance(space, str) else space
@@ -191,7 +191,7 @@ def _bounds(file: Path, meta: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] |
 
 
 def _physics(node: Tree, rows: int) -> np.ndarray | None:
-    """Return qpos and qvel of every state, where infos have them."""
+    """Return qpos and qvel of every state, if `infos` has them."""
     infos = node.get("infos", {})
     if not {"qpos", "qvel"} <= set(infos) or len(infos["qpos"]) != rows:
         return None

@@ -1,9 +1,10 @@
-"""Read npz archives that anyone may have made: whole or not at all, and never a pickle.
+"""Read npz archives from untrusted sources: whole or not at all, and never a pickle.
 
-Small archives (`read`) are read once and each member inflated in one call outside the interpreter's
-lock, so threads read files side by side. Those too large for memory (`unpack`) go member by member
-to files that are mapped. Nothing is ever extracted: members are found by their key, so a name with
-`..` or a symbolic link in an archive leads nowhere. The checksum of every member is compared.
+Small archives (`read`) are read at once, and each member is inflated in one call that releases the
+interpreter's lock, so threads read files in parallel. Archives too large for memory (`unpack`) are
+written member by member to files, which are memory-mapped. Members are found by their key and no
+name in an archive becomes a path, so `..` or a symbolic link has no effect. The checksum of every
+member is compared.
 """
 
 import functools
@@ -23,9 +24,9 @@ import numpy as np
 from zsrl_jax.errors import DamageError
 
 DEFLATE_RATIO = 1032  # no deflated byte holds more: a member that claims more is a trap
-MANY = 0xFFFF  # members, from which on the end of an archive does not count them
-HEAD = 4096  # bytes in which the header of an array ends
-END = b"PK\5\6"  # of an archive: how many members, and where their list stands
+MANY = 0xFFFF  # members: with so many or more, the archive's end record does not count them
+HEAD = 4096  # bytes that hold the header of an array
+END = b"PK\5\6"  # marks an archive's end record: how many members, and where their list is
 UNREADABLE = (  # what zipfile raises: NotImplementedError for a compression it does not know
     ValueError, EOFError, NotImplementedError, RuntimeError, struct.error,
 )  # fmt: skip
@@ -33,7 +34,7 @@ Buffer = bytes | memoryview
 
 
 def looks_like(data: bytes) -> str:
-    """Say what a file is that begins with these bytes."""
+    """Describe a file that begins with these bytes."""
     if not data:
         return "an empty file"
     start = data.lstrip()[:16].lower()
@@ -51,7 +52,7 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(most)
-    except OSError as error:  # a folder, a link to nowhere, a file of somebody else
+    except OSError as error:  # a folder, a broken link, or no permission
         found = f"{error.strerror or error}"
         raise DamageError(path, None, "a file that can be read", found) from error
 
@@ -70,7 +71,7 @@ def members(path: Path, file: BinaryIO) -> dict[str, zipfile.ZipInfo]:
     except (zipfile.BadZipFile, OSError, *UNREADABLE) as error:
         raise DamageError(path, None, "a whole npz archive", f"one cut off ({error})") from error
     count = struct.unpack_from("<H", tail, tail.rfind(END) + 10)[0]
-    if count not in (len(found), MANY):  # zipfile passes over entries that a flipped bit hides
+    if count not in (len(found), MANY):  # zipfile ignores entries that a flipped bit hides
         raise DamageError(path, None, f"{count} arrays", f"{len(found)}")
     keys = [info.filename.removesuffix(".npy") for info in found]
     if len(set(keys)) != len(keys):
@@ -80,7 +81,7 @@ def members(path: Path, file: BinaryIO) -> dict[str, zipfile.ZipInfo]:
 
 
 def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[str, np.ndarray]:
-    """Read the arrays of these keys, those of `optional` where they are there."""
+    """Read the arrays of `keys`, and those of `optional` that exist."""
     data = read_bytes(path)
     found = members(path, io.BytesIO(data))
     keys = list(keys)
@@ -89,7 +90,7 @@ def read(path: Path, keys: Iterable[str], optional: Iterable[str] = ()) -> dict[
             names = ", ".join(sorted(found)) or "nothing"
             raise DamageError(path, key, f"the keys {', '.join(keys)}", f"only {names}")
     wanted = [*keys, *(key for key in optional if key in found)]
-    for key in found.keys() - set(wanted):  # nobody reads them, but a planted pickle is refused
+    for key in found.keys() - set(wanted):  # not used, but a pickle among them is refused
         header(path, key, _inflate(path, key, data, found[key], HEAD))
     return {key: array(path, key, _inflate(path, key, data, found[key])) for key in wanted}
 
@@ -103,7 +104,9 @@ def _inflate(
         found = "an encrypted one" if encrypted else "another compression"
         raise DamageError(path, key, "a stored or deflated array", found)
     if size > DEFLATE_RATIO * packed + HEAD:
-        raise DamageError(path, key, f"at most {DEFLATE_RATIO} bytes a byte", f"{size} of {packed}")
+        raise DamageError(
+            path, key, f"at most {DEFLATE_RATIO} bytes per byte", f"{size} of {packed}"
+        )
     here = member.header_offset
     name, extra = struct.unpack("<HH", data[here + 26 : here + 30].ljust(4, b"\0"))
     begin = here + 30 + name + extra
@@ -131,7 +134,7 @@ def _parse(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype, int]:
 
 
 def header(path: Path, key: str, raw: Buffer) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Return shape, order, type and offset of an array, refusing what only a pickle can hold."""
+    """Return shape, order, type and offset of an array; refuse one that needs a pickle."""
     try:
         end = 10 + struct.unpack("<H", raw[8:10])[0] if raw[6:7] == b"\x01" else HEAD
         shape, fortran, dtype, offset = _parse(bytes(raw[:end]))
@@ -143,7 +146,7 @@ def header(path: Path, key: str, raw: Buffer) -> tuple[tuple[int, ...], bool, np
 
 
 def array(path: Path, key: str, raw: Buffer) -> np.ndarray:
-    """Return the array that a member's bytes are."""
+    """Return a member's bytes as an array."""
     shape, fortran, dtype, offset = header(path, key, raw)
     size = math.prod(shape) * dtype.itemsize
     if len(raw) - offset != size:
@@ -152,8 +155,8 @@ def array(path: Path, key: str, raw: Buffer) -> np.ndarray:
 
 
 def large_members(path: Path) -> dict[str, zipfile.ZipInfo]:
-    """List the arrays of an archive that is not read into memory, by key."""
-    read_bytes(path, 1)  # says what is wrong where it cannot be opened
+    """List the arrays of a large archive by key, without reading it into memory."""
+    read_bytes(path, 1)  # raises a clear error if it cannot be opened
     with path.open("rb") as file:
         return members(path, file)
 
@@ -178,7 +181,7 @@ def _head(path: Path, key: str, info: zipfile.ZipInfo) -> bytes:
 
 
 def unpack(path: Path, keys: Iterable[str], folder: Path) -> dict[str, np.ndarray]:
-    """Write members of a large archive to files of our own naming, and map them into memory."""
+    """Write members of a large archive to files that we name, and map them into memory."""
     arrays, found = {}, large_members(path)
     folder.mkdir(exist_ok=True)
     for i, key in enumerate(key for key in keys if key in found):

@@ -1,10 +1,10 @@
-"""OGBench on disk: one npz of flat arrays, T+1 rows a trajectory, `terminals` 1 in its last row.
+"""OGBench on disk: one npz of flat arrays, T+1 rows per trajectory, `terminals` 1 in the last row.
 
     row t of a trajectory: observations s_t, actions a_t; the last row's action leads nowhere
 
-`terminals` marks where a trajectory ends, not that its task did: no state is terminal, unless
-`masks` (0 where the state reached is) says so. `qpos` and `qvel` are the physics where present.
-The same arrays, from a notebook, are taken as a mapping.
+`terminals` marks where a trajectory ends, not where its task does. A state is terminal only where
+`masks` is 0 in the row before it. `qpos` and `qvel` are the physics, if present. The same arrays
+may also be given as a mapping, from a notebook.
 """
 
 import re
@@ -57,7 +57,7 @@ def open_source(path: Path, scratch: Path) -> Source:
 
 
 def _domain(file: Path) -> str | None:
-    """Return the domain that a file converted by us names."""
+    """Return the domain that is named in a file, if we converted it."""
     info = npz.large_members(file).get("domain")
     if info is None or info.file_size > npz.HEAD:
         return None
@@ -68,7 +68,7 @@ def _domain(file: Path) -> str | None:
 def from_arrays(
     root: Any, files: Sequence[Path], parts: Sequence[Mapping[str, np.ndarray]]
 ) -> Source:
-    """Find the trajectories in flat arrays, one mapping of them a file."""
+    """Find the trajectories in flat arrays, one mapping per file."""
     places, names = [], []
     for part, file in zip(parts, files or [root], strict=True):
         ends = _ends(file, part)
@@ -92,7 +92,7 @@ def from_arrays(
 
 
 def _ends(file: Any, part: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the last row of each trajectory, after the arrays were found to fit together."""
+    """Check that the arrays fit together; return the last row of each trajectory."""
     for key in NEEDED:
         if key not in part:
             names = ", ".join(sorted(part)) or "nothing"

@@ -1,4 +1,4 @@
-"""The formats of others by name, and how `auto` tells them apart: by what the files hold."""
+"""Foreign formats by name, and how `auto` tells them apart by the files' content."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from zsrl_jax.errors import DamageError, DataError
 
 
 class Format(NamedTuple):
-    """How a format finds its files, quickly, and opens them, with a folder for its own use."""
+    """How a format finds its files (quickly), and opens them (with a scratch folder)."""
 
     find: Callable[[Path], tuple[Path, list[Path]]]  # path -> root and files
     open: Callable[[Path, Path], Source]
@@ -53,7 +53,7 @@ def _detect_file(path: Path) -> str:
     elif start.startswith(b"\x89HDF"):
         keys = hdf5.open_file(path)
     elif exorl.NAME.fullmatch(path.name):
-        return "exorl"  # damaged; it says how
+        return "exorl"  # damaged; its reader says how
     else:
         raise DamageError(path, None, "a dataset (npz or HDF5)", npz.looks_like(start))
     if "observation" in keys or exorl.NAME.fullmatch(path.name):
@@ -69,7 +69,7 @@ def _detect_file(path: Path) -> str:
 
 
 def from_mapping(arrays: Mapping[str, Any]) -> Source:
-    """Open arrays of a notebook: flat, with D4RL's keys (a row a transition) or OGBench's."""
+    """Open arrays of a notebook: flat, with D4RL's keys (a row per transition) or OGBench's."""
     arrays = {key: np.asarray(value) for key, value in arrays.items()}
     if "next_observations" in arrays or "timeouts" in arrays:
         return d4rl.from_arrays("arrays", [], arrays)

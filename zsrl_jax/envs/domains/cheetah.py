@@ -1,4 +1,4 @@
-"""The cheetah: run and walk, forwards and backwards (dm_control has run alone).
+"""The cheetah: run and walk, forwards and backwards (dm_control has only run).
 
 reward = clip(x / v, 0, 1),   x = forward (or backward) speed of the centre of mass, v = 2, 10
 """
@@ -24,8 +24,8 @@ def model() -> mujoco.MjModel:
 def start(model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomState) -> None:
     """Draw joint angles within their limits, as dm_control does.
 
-    The settling steps that follow are the simulator's, but for the first: dm_control takes it
-    with the kinematics of the default pose, so it is mj_step2 alone.
+    The simulator takes the settling steps that follow, except the first. dm_control takes that one
+    with the kinematics of the default pose, so here it is mj_step2 alone.
     """
     limited = model.jnt_limited == 1
     low, high = model.jnt_range[limited].T
@@ -34,7 +34,7 @@ def start(model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomSt
 
 
 def observe(data: Batch) -> np.ndarray:
-    """Return positions but the horizontal one, and velocities."""
+    """Return all positions except the horizontal one, and velocities."""
     return np.concatenate([data.qpos[:, 1:], data.qvel], axis=1)
 
 

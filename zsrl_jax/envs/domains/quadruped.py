@@ -18,7 +18,7 @@ from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_file
 from zsrl_jax.envs.tolerance import linear
 
 WALK_SPEED, RUN_SPEED, JUMP_HEIGHT = 0.5, 5.0, 1.0
-FLOOR = 100.0  # half-width of the floor that is drawn; it collides as an infinite plane
+FLOOR = 100.0  # half-width of the floor as drawn; for contacts it is infinite
 HEIGHTS = np.cumsum(np.r_[0.0, np.full(9_999, 0.01)])  # dm_control adds 1 cm at a time
 FORCES = (mujoco.mjtSensor.mjSENS_FORCE, mujoco.mjtSensor.mjSENS_TORQUE)
 INERTIAL = (mujoco.mjtSensor.mjSENS_GYRO, mujoco.mjtSensor.mjSENS_ACCELEROMETER)
@@ -57,7 +57,7 @@ def _lift(model: mujoco.MjModel, data: mujoco.MjData, orientation: np.ndarray) -
         mujoco.mj_collision(model, data)
         return data.ncon == 0
 
-    # lifting only ever ends contacts, so the first clear height is found by bisection
+    # lifting only ends contacts, so bisection finds the first height without any
     data.qpos[2] = HEIGHTS[bisect.bisect_left(HEIGHTS, True, key=is_clear)]
 
 
