@@ -117,7 +117,7 @@ def test_an_oracle_knows_its_tasks_alone(trained):
     assert trained.task_names == TASKS
     with pytest.raises(TaskError, match="task of this oracle 'jump'"):
         trained.infer("jump")
-    with pytest.raises(DataError, match="by a task's name alone"):
+    with pytest.raises(DataError, match="the name of one of its tasks"):
         trained.infer(goal=np.zeros(17))
     with pytest.raises(DataError, match="expected last axes 17 and 4"):
         trained.act(np.zeros(17), np.zeros((2, 3)))

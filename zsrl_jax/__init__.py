@@ -4,7 +4,7 @@ Reward-free data of a robot -> an encoder phi(s) -> task vectors z -> a distribu
 policy pi(s, z) trained on the rewards phi(s).z. Afterwards a new reward function is regressed on
 phi, which gives its z, and pi(., z) is its policy: no more training.
 
-Names are imported when they are first used: an agent that is loaded and acts brings neither an
+Names are imported when they are first used: loading an agent and acting with it imports neither an
 optimiser nor a simulator.
 """
 

@@ -26,7 +26,7 @@ from zsrl_jax.settings.names import cell_name, is_own
 from zsrl_jax.types import Spec
 
 Reward = str | Callable[[Any], Any] | tuple[Any, Any] | list[Any]
-WEAK_R2 = 0.1  # below this a prompt is answered, with a warning
+WEAK_R2 = 0.1  # below this, a prompt is answered with a warning
 
 
 class AgentParams(NamedTuple):
@@ -34,21 +34,21 @@ class AgentParams(NamedTuple):
 
     encoder: Any  # frozen: what `features` needs
     actor: Any
-    tasks: Float[Array, "seed n d"] | None  # of the data, to see how near a prompt lies
+    tasks: Float[Array, "seed n d"] | None  # of the data: how near is a prompt's z?
     normalizer: Normalizer
-    prompt_obs: Float[Array, "n obs"]  # states of the dataset that rewards are labelled on
+    prompt_obs: Float[Array, "n obs"]  # dataset states on which a reward function is computed
     prompt_physics: Float[np.ndarray, "n physics"] | None
-    centre: Float[Array, "seed d"] | None = None  # of occupancies, where the tasks were centred
+    centre: Float[Array, "seed d"] | None = None  # mean occupancy, if the tasks were centred
     task_size: Float[Array, "seed n"] | None = None  # of the occupancies that `tasks` are made of
 
 
 class Prompt(NamedTuple):
-    """A task vector for every seed, with what is known of its quality."""
+    """A task vector for every seed, with measures of its quality."""
 
     z: Float[np.ndarray, "seed d"]
     r2: Float[np.ndarray, " seed"]  # of the reward regression on held-out states; nan otherwise
     ridge: Float[np.ndarray, " seed"]
-    cosine: Float[np.ndarray, " seed"]  # of the prompt's own z, with the nearest of the data
+    cosine: Float[np.ndarray, " seed"]  # of the prompt's own z with the data's nearest task
 
 
 @dataclasses.dataclass(eq=False)
@@ -93,18 +93,18 @@ class Agent:
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """Name the tasks it is scored on by default: all of its domain."""
+        """Return the tasks that it is scored on by default: all of its domain."""
         return tuple(DOMAINS[self.domain].tasks) if self.domain in DOMAINS else ()
 
     def __repr__(self) -> str:
-        """Tell what the agent is in one line."""
+        """Return the agent in one line."""
         return (
             f"Agent({cell_name(self.config)}, scale {self.config.scale}, {self.num_seeds} seed(s), "
             f"obs {self.spec.obs_dim}, action {self.spec.action_dim}, d {self.config.encoder.dim})"
         )
 
     def features(self, obs: Float[Any, "n obs"]) -> Float[np.ndarray, "seed n d"]:
-        """Return phi of raw observations, for every seed; of B where the policy is fb's own."""
+        """Return phi of raw observations, for every seed; B if the policy is fb's own."""
         obs = self._observations(obs, "states")
         return np.asarray(self._features(self.params.encoder, self.params.normalizer, obs))
 
@@ -125,7 +125,7 @@ class Agent:
         goal: Any = None,
         demonstration: Any = None,
     ) -> Prompt:
-        """As `infer`, with the regression's R^2 and the distance to the data's tasks."""
+        """Do as `infer`, and return the regression's R^2 and the cosine to the data's tasks."""
         given = [x for x in (reward, goal, demonstration) if x is not None]
         if len(given) != 1:
             raise DataError(
@@ -149,7 +149,7 @@ class Agent:
         if reward is not None and not (r2 >= WEAK_R2).all():
             told = f"R^2 {r2.min():.2f} on held-out states" if (r2 < WEAK_R2).any() else "no R^2"
             warnings.warn(
-                f"the features can hardly express this reward: {told}; expect a weak policy",
+                f"the features hardly express this reward: {told}; expect a weak policy",
                 stacklevel=3,
             )
         return Prompt(z, r2, ridge, cosine)
@@ -198,7 +198,7 @@ class Agent:
         ]
 
     def _label(self, reward: Reward) -> tuple[Any, np.ndarray]:
-        """Return states and their rewards: given as a pair, or by labelling dataset states."""
+        """Return states and their rewards: the given pair, or dataset states with their rewards."""
         if isinstance(reward, tuple | list):
             if len(reward) != 2:
                 raise DataError(f"reward has {len(reward)} parts: expected (states, rewards)")
@@ -206,7 +206,7 @@ class Agent:
         physics = self.params.prompt_physics
         if physics is None or (isinstance(reward, str) and self.domain is None):
             raise DataError(
-                "the dataset has no physics of a known domain: give reward=(states, rewards)"
+                "the dataset has no physics of a known domain: expected reward=(states, rewards)"
             )
         physics = np.asarray(physics)
         if isinstance(reward, str):
@@ -216,7 +216,7 @@ class Agent:
         if value.shape != (len(physics),):
             raise DataError(
                 f"the reward function gave shape {value.shape} for physics {physics.shape}: "
-                f"expected ({len(physics)},), one reward a state"
+                f"expected ({len(physics)},), one reward per state"
             )
         return self.params.prompt_obs, value
 

@@ -33,11 +33,11 @@ class Scores:
     random: Float[np.ndarray, "task episode"]
     r2: Float[np.ndarray, "seed task"]  # of each task's reward regression
     ridge: Float[np.ndarray, "seed task"]  # its strength
-    cosine: Float[np.ndarray, "seed task"]  # of each prompt's z with the nearest of the data
+    cosine: Float[np.ndarray, "seed task"]  # of each prompt's z with the data's nearest task
     blown: tuple[str, ...] = ()  # episodes whose simulation diverged
 
     def __str__(self) -> str:
-        """Draw the table: a row a task, then the mean."""
+        """Return the table: one row per task, then the mean."""
         played = np.isfinite(self.returns).all(axis=(1, 2))
         if not played.all() and played.any():
             return f"{self._of(played)}\nleft out: {int((~played).sum())} failed seed(s)"
@@ -54,13 +54,13 @@ class Scores:
         return "\n".join(rows)
 
     def without(self, places: Iterable[int]) -> "Scores":
-        """Return the scores with nan for some seeds: their policies are no result."""
+        """Return the scores with nan for some seeds, which failed."""
         returns = self.returns.copy()
         returns[list(places)] = np.nan
         return dataclasses.replace(self, returns=returns)
 
     def _of(self, seeds: np.ndarray) -> "Scores":
-        """Return the scores of some seeds alone."""
+        """Return the scores of some seeds only."""
         names = ("returns", "r2", "ridge", "cosine")
         return dataclasses.replace(self, **{name: getattr(self, name)[seeds] for name in names})
 
@@ -89,15 +89,15 @@ def evaluate(
     """Score an agent (or the run in a folder) on tasks it was never trained for.
 
     `tasks` are names, or names with their z[seed, d]. `environment` is a factory of dm_env or
-    Gymnasium environments, stepped in processes instead of our simulator; the score is then its
-    own reward, or `reward`, a function of the observations reached [N, O] -> [N]; one that takes
-    more than `timeout` seconds for a step is ended, with an error.
+    Gymnasium environments, stepped in processes instead of our simulator. The score is then its
+    own reward, or `reward`, a function of the observations reached [N, O] -> [N]. An environment
+    that takes more than `timeout` seconds for a step is ended with an error.
     """
     agent = load(agent) if isinstance(agent, str | os.PathLike) else agent
     if episodes < 1:
         raise DataError(f"episodes is {episodes}: expected at least 1")
     if reward is not None and environment is None:
-        raise DataError("evaluate got a reward without an environment: give agent.infer the reward")
+        raise DataError("evaluate got a reward without an environment: give it to agent.infer")
     names = _names(agent, tasks, environment is not None)
     given = tasks if isinstance(tasks, Mapping) else {}
     prompts = [_given(agent, given[n]) if n in given else agent.prompt(n) for n in names]
@@ -116,7 +116,7 @@ def evaluate(
 
 
 def start_seeds(seed: int, episodes: int) -> np.ndarray:
-    """Return the simulator's seeds of an evaluation: none of them starts an episode of our data."""
+    """Return the simulator's seeds of an evaluation; no episode of our data starts from them."""
     return np.random.SeedSequence([seed, 0x5C0]).generate_state(episodes)
 
 
@@ -143,7 +143,7 @@ def _given(agent: Agent | Oracle, z: Any) -> Prompt:
 
 
 class _Game(NamedTuple):
-    """Seeds x tasks x episodes, and then the random policy's episodes, as lanes of one batch."""
+    """One batch of parallel episodes: seeds x tasks x episodes, then the random policy's."""
 
     agent: Agent | Oracle
     tasks: tuple[str, ...]
@@ -161,7 +161,7 @@ class _Game(NamedTuple):
         return int(np.prod(self.shape)) + self.episodes
 
     def starts(self) -> np.ndarray:
-        """Return a start seed for each lane: episode e starts alike for everyone."""
+        """Return the start seed of each episode: episode e always starts from the same state."""
         return np.tile(start_seeds(self.seed, self.episodes), self.lanes // self.episodes)
 
     def policy(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -178,13 +178,13 @@ class _Game(NamedTuple):
         return act
 
     def split(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Part values of lanes [..., lanes] into the agent's and the random policy's."""
+        """Split values [..., lanes] into the agent's and the random policy's."""
         own = lanes[..., : -self.episodes]
         return own.reshape(*lanes.shape[:-1], *self.shape), lanes[..., -self.episodes :]
 
 
 def _simulate(game: _Game) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Play all lanes in our simulator; rewards are computed from its states, a chunk at a time."""
+    """Play all episodes in our simulator; compute rewards from its states, chunk by chunk."""
     domain = DOMAINS[str(game.agent.domain)]
     simulator, act = Simulator(domain.name, game.lanes), game.policy()
     obs = simulator.reset(game.starts())
@@ -210,7 +210,7 @@ def _play(
     reward: Callable[[np.ndarray], Any] | None,
     timeout: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Play all lanes in a foreign environment, with its own reward or the user's."""
+    """Play all episodes in a foreign environment, with its own reward or the user's."""
     with External(environment, game.lanes, reward=reward, timeout=timeout) as env:
         if (env.obs_dim, env.action_dim) != game.agent.spec:
             raise DataError(

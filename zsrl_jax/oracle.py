@@ -1,11 +1,11 @@
-"""The reference line: the same TD3 on a task's true reward, no z, one policy for each task.
+"""The oracle, a reference: the same TD3 on a task's true reward, without z, one policy per task.
 
     target   y = r(s') + gamma min_k Qbar_k(s', a'),     r = the task's reward of the state reached
 
-Tasks x seeds train side by side in one program, seed by seed. Each draws its keys from its seed and
-from the task's place in its domain, so a task among others is that task alone. An oracle has
-the face of an agent, so it is scored and filmed like one: its z is a row of the identity, which
-picks the policy, and there is one only for the tasks it was trained on.
+Tasks x seeds are trained in parallel in one program, seed by seed. Each draws its keys from its
+seed and from the task's index in its domain, so a task trained among others equals that task
+trained alone. An oracle has the interface of an agent, so it is scored and filmed like one: its z
+is a row of the identity, which picks the policy of a task it was trained on.
 """
 
 import dataclasses
@@ -46,12 +46,12 @@ def rewards(domain: str, tasks: tuple[str, ...], dataset: Dataset) -> Float[np.n
 
 
 def task_places(domain: str, tasks: tuple[str, ...]) -> list[int]:
-    """Return each task's place in its domain: it decides the keys, whatever else is trained."""
+    """Return each task's index in its domain, which decides its keys."""
     return [list(DOMAINS[domain].tasks).index(task) for task in tasks]
 
 
 def make_policy(config: ConfigDict, spec: Spec) -> Policy:
-    """Bind a policy's config to TD3 on OracleData; the batch is as large as with tasks."""
+    """Bind a policy's config to TD3 on OracleData; the batch is num_tasks x per_task rows."""
     num = config.num_tasks * config.per_task
 
     def sample(key: Key[Array, ""], data: OracleData) -> td3.PolicyBatch:
@@ -72,7 +72,7 @@ class OracleParams(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Oracle:
-    """Policies trained on the true rewards of tasks, with the face of an agent."""
+    """Policies trained on the true rewards of tasks, with the interface of an agent."""
 
     config: ConfigDict
     spec: Spec
@@ -97,11 +97,11 @@ class Oracle:
 
     @property
     def z_dim(self) -> int:
-        """Return the width of z: one entry a task."""
+        """Return the width of z: one entry per task."""
         return len(self.task_names)
 
     def __repr__(self) -> str:
-        """Tell what the oracle is in one line."""
+        """Return the oracle in one line."""
         return (
             f"Oracle({cell_name(self.config)}, scale {self.config.scale}, {self.num_seeds} "
             f"seed(s), tasks {', '.join(self.task_names)})"
@@ -110,7 +110,7 @@ class Oracle:
     def prompt(self, reward: Any = None, *, goal: Any = None, demonstration: Any = None) -> Prompt:
         """Return the z that picks a task's policy; any other prompt is refused."""
         if not isinstance(reward, str) or goal is not None or demonstration is not None:
-            raise DataError("an oracle is prompted by a task's name alone: it learned no features")
+            raise DataError("an oracle has no features: expected the name of one of its tasks")
         if reward not in self.task_names:
             raise TaskError(unknown("task of this oracle", reward, self.task_names))
         row = np.eye(self.z_dim, dtype=np.float32)[self.task_names.index(reward)]

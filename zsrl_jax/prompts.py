@@ -4,21 +4,21 @@
     goal            z = E[phi phi^T]^-1 phi(g)
     demonstration   z = z_tau of the states shown, centred as the training tasks were
 
-`nearest` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by the mean of
-so many task vectors of the data around its z, whatever the sampler. A policy of behavioural tasks
-was trained on their kind, and the z of a reward lies outside of them (cosine 0.8 to the nearest):
-what it does there is guessed from afar. A demonstration's z is of that kind already; an agent of
-one stage (`policy.kind: own`) keeps no task vectors and answers by its own z.
+`nearest` > 0 (a departure, laptop scale; 0 is the paper) replaces the z of a reward or a goal by
+the mean of the `nearest` task vectors of the data around it, for any sampler. A policy of
+behavioural tasks was trained on such vectors, and the z of a reward lies outside of them (cosine
+0.8 to the nearest), where the policy has to extrapolate. A demonstration's z is such a vector
+already. A one-stage agent (`policy.kind: own`) keeps no task vectors and uses its own z.
 
-The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same, unridged,
-on phi = C^-1 B with C from the same states.
+The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same without
+ridge, on phi = C^-1 B with C from the same states.
 
 `ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
-cross-validation; 0 is the paper's letter. At large d features are nearly collinear and the bare
-solution is made of directions that phi hardly uses, far from every task the policy has seen.
+cross-validation; 0 is the paper. At large d features are nearly collinear, and the solution without
+ridge consists of directions that phi hardly uses, far from every task the policy has seen.
 
-The goal's matrix is the second moment, not the centred covariance: phi all but contains a constant,
-and the inverse of the centred matrix answers every goal with nearly that one direction (pairwise
+The goal's matrix is the second moment, not the centred covariance: phi nearly contains a constant,
+and the inverse of the centred matrix maps every goal to nearly that one direction (pairwise
 cosines of 0.99 over goals, measured on FB features).
 """
 
@@ -171,7 +171,7 @@ def best_behaviours(
 
 
 def on_sphere(z: Float[np.ndarray, " d"], radius: float) -> Float[np.ndarray, " d"]:
-    """Scale a task vector to the sphere; a zero vector asks for nothing and is refused."""
+    """Scale a task vector to the sphere; a zero vector is refused."""
     norm = np.linalg.norm(z)
     if not norm > 0:
         raise DataError("the prompt gives a zero task vector: its reward is 0 on every state")

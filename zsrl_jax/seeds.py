@@ -1,4 +1,4 @@
-"""Many seeds of one function: the only place that knows of the seed axis, which is always axis 0.
+"""Run a function of one seed for many seeds; the seed axis is always axis 0.
 
     over_seeds(f, (0, None))(own, shared)[i] = f(own[i], shared)
 
@@ -18,11 +18,11 @@ from zsrl_jax.devices import precision
 def map_seeds(
     function: Callable[..., Any], in_axes: tuple[Any, ...], how: str = "auto"
 ) -> Callable[..., Any]:
-    """Make a function of one seed one of many: axis 0 where `in_axes` says 0, shared where None.
+    """Map a function of one seed over many: over axis 0 where `in_axes` is 0, shared where None.
 
-    `vmap` batches the seeds, which is what an accelerator wants. `map` runs them one after the
-    other in one program, each with the very arithmetic of a run alone: bit-equal, and faster on a
-    CPU, where batched products are slower than single ones. `auto` picks by backend.
+    `vmap` batches the seeds, for accelerators. `map` runs them one after the other in one program,
+    with the arithmetic of a single run: bit-equal, and faster on a CPU, where batched products are
+    slower than single ones. `auto` picks by backend.
     """
     how = {"cpu": "map"}.get(jax.default_backend(), "vmap") if how == "auto" else how
     return jax.vmap(function, in_axes) if how == "vmap" else _one_by_one(function, in_axes)
@@ -60,7 +60,7 @@ def _one_by_one(function: Callable[..., Any], in_axes: tuple[Any, ...]) -> Calla
 
 
 def seed_keys(seed: int, num: int) -> Key[Array, " seed"]:
-    """Return the keys of seeds seed, seed + 1, ...: each depends on its own number alone."""
+    """Return the keys of seeds seed, seed + 1, ...: each depends only on its own number."""
     return jnp.stack([jax.random.key(seed + i) for i in range(num)])
 
 
@@ -70,7 +70,7 @@ def take_seed(tree: Any, index: int) -> Any:
 
 
 def pick_seed(tree: Any, axes: Any, index: int) -> Any:
-    """Return one seed's part of a tree, shared parts as they are: `axes` as in `over_seeds`."""
+    """Return one seed's part of a tree; shared parts are unchanged. `axes` as in `over_seeds`."""
 
     def pick(axis: Any, part: Any) -> Any:
         return part if axis is None else take_seed(part, index)

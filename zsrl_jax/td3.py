@@ -9,13 +9,13 @@ A batch holds `num_tasks` task vectors with `per_task` transitions each. Without
 0) the same steps train on one reward: that of the oracle, or of the explorer.
 
 Departures from the paper, each a field: `center_reward` shifts every reward by a constant, which
-changes no optimal policy but takes the large constant that phi carries out of Q (false = the
-paper's letter). The others steady small data and are off at paper scale:
+changes no optimal policy but removes the large constant of phi from Q (false: the paper). The
+others stabilise training on small data and are off at paper scale:
 `behaviour` > 0 adds `behaviour` mean (pi(s, z) - a)^2, with Q scaled by its mean absolute value
-    (Fujimoto and Gu, 2021). As values spread back through time |Q| grows and with it the pull:
-    the policy is free early and settles near the data later.
+    (Fujimoto and Gu, 2021). |Q| grows during training, and with it the weight of this term: the
+    policy is free early and settles near the data later.
 `successor` > 0 adds `successor` sum_k mean |psi_k - (phi(s') - m + gamma psibar_j(s', a', z))|^2,
-    j the critic of least value: d numbers to learn from instead of one. Its target times z is y.
+    j the critic of least value: d numbers to learn from instead of one. Its target dot z is y.
 `horizon` n > 1 sums n steps of the data before it bootstraps:
     y = sum_{i<n} gamma^i R_z(s_{t+1+i}) + gamma^n Q(s_{t+n}, a', z). Values come back n times as
     fast; the steps between are those of the data, not of the policy.
@@ -99,7 +99,7 @@ def actor_loss(
     behaviour: float,
     pessimism: float = 1.0,
 ) -> Float[Array, ""]:
-    """Return -min_k Q_k, with a pull of the distance to the data's action where `behaviour` > 0."""
+    """Return -min_k Q_k, plus the weighted distance to the data's action if `behaviour` > 0."""
     value = jnp.mean(cautious(q, pessimism))
     if not behaviour:
         return -value
@@ -110,7 +110,7 @@ def actor_loss(
 def q_value(
     psi: Float[Array, "2 batch out"], z: Float[Array, "task d"], head: str
 ) -> Float[Array, "2 batch"]:
-    """Read the value off the critic's output: psi.z (`successor`) or the output (`scalar`)."""
+    """Return the value from the critic's output: psi.z (`successor`) or the output (`scalar`)."""
     if head == "scalar":
         return psi[..., 0]
     return jnp.sum(psi * repeat_rows(z, psi.shape[1])[None], axis=-1)
@@ -127,16 +127,16 @@ class PolicyData(NamedTuple):
 
 
 class PolicyBatch(NamedTuple):
-    """Transitions with the reward of each, and the tasks (of width 0 where there is none)."""
+    """Transitions with their rewards, and the tasks (of width 0 if there are none)."""
 
     transition: Transition
-    z: Float[Array, "task d"]  # each for a run of batch / task transitions
+    z: Float[Array, "task d"]  # each for a block of batch / task transitions
     reward: Float[Array, " batch"]
-    phi: Float[Array, "batch d"] | None = None  # phi(s') - m, where there is a z
+    phi: Float[Array, "batch d"] | None = None  # phi(s') - m, if there is a z
 
 
 def learning_rate(config: ConfigDict, every: int) -> Any:
-    """Return the rate, or its straight way to 0 at the last update (`anneal`)."""
+    """Return the rate, or with `anneal` its linear schedule to 0 at the last update."""
     if not config.anneal:
         return config.learning_rate
     import optax  # here, so that an oracle that only acts needs no optimiser
@@ -145,7 +145,7 @@ def learning_rate(config: ConfigDict, every: int) -> Any:
 
 
 class Nets(NamedTuple):
-    """The actor, and the twin critics with the head that values are read off."""
+    """The actor, the twin critics, and the kind of head that gives their value."""
 
     actor: networks.Net
     critic: networks.Net
@@ -292,5 +292,5 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
 
 
 def acting(state: LearnerState) -> Any:
-    """Return the actor's parameters to act with: their running average where there is one."""
+    """Return the actor's parameters to act with: their running average if there is one."""
     return state.target_params.get("actor", state.params["actor"])

@@ -101,7 +101,7 @@ def test_episodes_of_others_are_never_overwritten(whole, tmp_path):
     source = whole.source.removeprefix("collected:")
     for name in ("episode_000000_1000.npz",):
         (tmp_path / "buffer" / name).write_bytes((Path(source) / name).read_bytes())
-    with pytest.raises(DataError, match="somebody else"):
+    with pytest.raises(DataError, match="did not collect"):
         collection.collect("cheetah", 4, out=tmp_path, config=RECIPE, progress=False)
 
 

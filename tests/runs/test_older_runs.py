@@ -22,7 +22,7 @@ def results():
     return json.loads((RUN / "results.json").read_text())
 
 
-@pytest.mark.filterwarnings("ignore:the features can hardly")
+@pytest.mark.filterwarnings("ignore:the features hardly")
 def test_a_run_of_version_0_1_loads_and_scores_as_it_did(results):
     agent = zsrl_jax.load(RUN)
     episodes = results["config"]["evaluate"]["episodes"]

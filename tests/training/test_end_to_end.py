@@ -121,7 +121,7 @@ def test_notebook_face(smoke):
         agent.infer(reward="run", goal=states[0])
     with pytest.raises(TaskError, match="did you mean 'run'"):
         agent.infer(reward="runn")
-    with pytest.raises(DataError, match="one reward a state"):
+    with pytest.raises(DataError, match="one reward per state"):
         agent.infer(reward=lambda physics: physics)
 
 

@@ -30,6 +30,11 @@ def program(name: str) -> list[str]:
     return ["zsrl", name] if _started else ["python", "-m", f"experiments.{name}"]
 
 
+def usage_of(name: str, arguments: str) -> str:
+    """Return a command with its arguments, as a person types it."""
+    return " ".join([*program(name), arguments])
+
+
 def main() -> None:
     """Run the command that the first argument names: the console script `zsrl`."""
     words = sys.argv[1:]

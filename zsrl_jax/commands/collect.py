@@ -10,7 +10,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from zsrl_jax import collect
-from zsrl_jax.commands import cli
+from zsrl_jax.commands import cli, usage_of
 from zsrl_jax.data.summary import coverage
 from zsrl_jax.exploration.collection import default_folder
 from zsrl_jax.settings.by_name import resolve
@@ -34,7 +34,7 @@ def main(argv) -> None:
     dataset = collect(DOMAIN.value, EPISODES.value, SEED.value, out, recipe)
     print(dataset)
     print("\n".join(coverage(dataset)))
-    print(f"use it: python -m experiments.run --config=... --config.data.path={out}")
+    print(f"use it: {usage_of('run', f'--config=... --config.data.path={out}')}")
 
 
 if __name__ == "__main__":

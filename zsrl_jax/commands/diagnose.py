@@ -16,14 +16,14 @@ from absl import flags
 
 from zsrl_jax.agent import Agent
 from zsrl_jax.analysis.prompt_gap import Gap, measure
-from zsrl_jax.commands import cli
+from zsrl_jax.commands import cli, usage_of
 from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.runs.agent_files import load
 from zsrl_jax.training import metrics
 from zsrl_jax.training.data_source import open_data
 
 PLOT = flags.DEFINE_string("plot", None, "picture to write (.png, .svg, .pdf)")
-METRICS = flags.DEFINE_list("metrics", [], "which metrics, such as encoder/loss; default all")
+METRICS = flags.DEFINE_list("metrics", [], "metrics to show, such as encoder/loss; default: all")
 PROMPTS = flags.DEFINE_bool("prompts", False, "measure what prompts get of what the policy can do")
 MEMBER = flags.DEFINE_integer("member", 0, "--prompts: which training seed of the run")
 TRIED = flags.DEFINE_integer("tried", 128, "--prompts: task vectors rolled out", 1)
@@ -48,7 +48,7 @@ def choose(runs: dict[str, Curves], wanted: list[str]) -> list[str]:
     """Return the metrics to show: those asked for, or all that any run logged, by stage."""
     known = {name for curves in runs.values() for name in curves}
     if missing := [name for name in wanted if name not in known]:
-        raise ConfigError(f"no run logged '{missing[0]}': known are {', '.join(sorted(known))}")
+        raise ConfigError(f"no run logged '{missing[0]}': known: {', '.join(sorted(known))}")
     return wanted or sorted(known)
 
 
@@ -75,7 +75,7 @@ def draw(runs: dict[str, Curves], names: list[str], out: Path) -> None:
 
     drawn = [n for n in names if any(len(c.get(n, ((),))[0]) > 1 for c in runs.values())]
     if not drawn:
-        raise DataError("no metric was logged twice: there is no curve to draw")
+        raise DataError("no metric has two values: expected runs that logged at least twice")
     rows = math.ceil(len(drawn) / COLUMNS)
     size = (3.2 * min(COLUMNS, len(drawn)), 2.3 * rows + 0.4)
     figure, axes = pyplot.subplots(
@@ -115,7 +115,7 @@ def prompt_gap(folder: Path) -> Gap:
 def main(argv: list[str]) -> None:
     """Read the runs, print their last metrics, draw their curves."""
     if len(argv) < 2:
-        raise ConfigError("no run folder: expected python -m experiments.diagnose RUN [RUN ...]")
+        raise ConfigError(f"no run folder: expected {usage_of('diagnose', 'RUN [RUN ...]')}")
     folders = [Path(word) for word in argv[1:]]
     if PROMPTS.value:
         for folder in folders:
@@ -123,7 +123,7 @@ def main(argv: list[str]) -> None:
         return
     runs = {folder.name: read_curves(folder) for folder in folders}
     if len(runs) < len(folders):
-        raise ConfigError("two run folders have one name: expected different ones")
+        raise ConfigError("two run folders have the same name: expected different names")
     names = choose(runs, METRICS.value)
     print(table(runs, names))
     if PLOT.value:

@@ -18,11 +18,11 @@ CONFIG = config_flags.DEFINE_config_file(
 )
 WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
 EARLY = flags.FlagValues()  # read before a config asks JAX for its devices
-flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0, of several", flag_values=EARLY)
-flags.DEFINE_integer("num_processes", None, "how many run this command", flag_values=EARLY)
-flags.DEFINE_integer("process_id", None, "which of them this one is, from 0", flag_values=EARLY)
+flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0", flag_values=EARLY)
+flags.DEFINE_integer("num_processes", None, "number of processes", flag_values=EARLY)
+flags.DEFINE_integer("process_id", None, "index of this process, from 0", flag_values=EARLY)
 flags.FLAGS.append_flag_values(EARLY)
-FORCE = flags.DEFINE_bool("force", False, "go on in a run folder of other settings")
+FORCE = flags.DEFINE_bool("force", False, "continue in a run folder that has other settings")
 
 
 def at_scale(config, scale: str) -> str:
@@ -37,10 +37,10 @@ def at_scale(config, scale: str) -> str:
 
 
 def announce(config) -> None:
-    """Tell which scale was chosen, why, and how to choose the other."""
+    """Print which scale was chosen, why, and how to choose the other."""
     if any(arg.lstrip("-").startswith("config.scale") for arg in sys.argv[1:]):
         raise ConfigError(
-            "config.scale cannot be set by itself, it stands for many fields: "
+            "config.scale cannot be set, because it decides many fields: "
             f"use {at_scale(config, config.scale)}"
         )
     other = {"laptop": "paper", "paper": "laptop", "smoke": "laptop"}[config.scale]
@@ -49,7 +49,7 @@ def announce(config) -> None:
 
 
 def join() -> None:
-    """Meet the other processes of the run, if flags or SLURM say that there are any."""
+    """Connect to the other processes of the run, if flags or SLURM name any."""
     try:
         EARLY(sys.argv, known_only=True)
     except flags.Error as error:
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
 
 
 def tell(finished: Finished) -> None:
-    """Print the scores and where they are; the exit code says if a seed failed."""
+    """Print the scores and their file; raise if a seed failed."""
     unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
     found = finished.results
     print(f"\n{finished.scores or unscored}")

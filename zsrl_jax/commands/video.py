@@ -14,7 +14,7 @@ from absl import flags
 from PIL import Image, ImageDraw
 
 import zsrl_jax
-from zsrl_jax.commands import cli
+from zsrl_jax.commands import cli, usage_of
 from zsrl_jax.envs import find_task
 from zsrl_jax.envs.render import frame_rate, render
 from zsrl_jax.errors import ConfigError, TaskError, ZsrlError
@@ -100,7 +100,7 @@ def side_by_side(films: dict[str, np.ndarray]) -> np.ndarray:
 def main(argv: list[str]) -> None:
     """Film each task."""
     if len(argv) != 2:
-        raise ConfigError("expected one run folder: python -m experiments.video WORKDIR --task=run")
+        raise ConfigError(f"expected one run folder: {usage_of('video', 'RUN --task=run')}")
     workdir = Path(argv[1])
     agent = zsrl_jax.load(workdir)
     if agent.domain is None:

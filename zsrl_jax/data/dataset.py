@@ -17,7 +17,7 @@ from zsrl_jax.types import Spec
 
 
 class Packed(NamedTuple):
-    """What a store said its episodes are, to compare them with."""
+    """The store's folder and checksums of its episodes, to compare the data with."""
 
     folder: Path
     names: Sequence[str]  # of the episodes' files
@@ -29,8 +29,8 @@ class Dataset:
     """Episodes of one robot: obs[episode, T+1, O], action[episode, T, A].
 
     Action t leads from obs t to obs t+1, whatever the file's own offset. Episodes shorter than
-    the longest are padded; `length` has their steps. Training reads no reward; where the source
-    has one it is kept, for prompts and for other formats.
+    the longest are padded; `length` has their steps. Training reads no reward; one that
+    the source has is kept for prompts and for conversion.
     """
 
     obs: Float[np.ndarray, "episode row obs"]
@@ -41,9 +41,9 @@ class Dataset:
     domain: str | None = None
     source: str = "memory"  # where it came from, written into every result
     reward: Float[np.ndarray, "episode step"] | None = None  # of reaching obs t+1
-    notes: tuple[str, ...] = ()  # what was done to the data on its way here
+    notes: tuple[str, ...] = ()  # changes made to the data while it was loaded
     skipped: tuple[str, ...] = ()  # episodes left out, each with its damage
-    packed: Packed | None = None  # the store that these arrays are a map of
+    packed: Packed | None = None  # the store that these arrays are mapped from
 
     @classmethod
     def from_arrays(
@@ -56,14 +56,14 @@ class Dataset:
         physics: Sequence[np.ndarray] | np.ndarray | None = None,
         domain: str | None = None,
     ) -> "Dataset":
-        """Make a dataset of episodes: obs[i] is [T+1, O], action[i] is [T, A], T as it comes.
+        """Make a dataset of episodes: obs[i] is [T+1, O], action[i] is [T, A], any T.
 
-        `terminal[i]` [T] is true where obs t+1 ends the task for good (not where time ran out);
+        `terminal[i]` [T] is true where obs t+1 is terminal (not at a time limit);
         `reward[i]` is [T] and `physics[i]` [T+1, P]. Lists, or arrays with episodes as axis 0.
         `domain` names the robot, if it is one that the project knows.
         """
         if len(obs) != len(action) or not len(obs):
-            raise DataError(f"{len(obs)} obs and {len(action)} actions: expected one each, or more")
+            raise DataError(f"{len(obs)} obs and {len(action)} actions: expected as many of both")
         episodes = []
         for i, one in enumerate(action):
             ended = None if terminal is None else np.asarray(terminal[i], bool)
@@ -107,7 +107,7 @@ class Dataset:
         return Spec(self.obs.shape[-1], self.action.shape[-1])
 
     def episodes(self) -> Iterator[Episode]:
-        """Go through the episodes, each without its padding."""
+        """Yield the episodes, each without its padding."""
         for i, steps in enumerate(self.length):
             values: list[Any] = []
             for field in Episode._fields:
@@ -125,7 +125,7 @@ class Dataset:
         return f"{zlib.crc32(np.ascontiguousarray(self.length).data, crc):08x}"
 
     def verify(self) -> None:
-        """Compare every episode with the checksums of the store it came from, if it did."""
+        """Compare every episode with the checksums of its store, if it comes from a store."""
         if self.packed is None:
             return
         folder, names, sums = self.packed
@@ -144,7 +144,7 @@ class Dataset:
             list(pool.map(one, sums))
 
     def reached(self, num: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Draw places (episode, row) of states that an action reached, without replacement."""
+        """Draw (episode, row) of states that an action reached, without replacement."""
         flat = np.flatnonzero(np.arange(self.action.shape[1])[None] < self.length[:, None])
         num = min(num, flat.size)
         picked = np.random.default_rng(seed).choice(flat, num, replace=False)
@@ -152,7 +152,7 @@ class Dataset:
         return episode, step + 1
 
     def __repr__(self) -> str:
-        """Tell the size in one line."""
+        """Return the dataset's sizes in one line."""
         return (
             f"Dataset({self.domain or 'unknown domain'}, {self.num_episodes} episodes, "
             f"{self.num_transitions} transitions, obs {self.spec.obs_dim}, "
@@ -161,7 +161,7 @@ class Dataset:
 
 
 def guess_domain(fields: Mapping[str, np.ndarray]) -> str | None:
-    """Name the domain whose widths these are: for ExORL alone, other robots share widths."""
+    """Return the domain with these widths; only for ExORL, since other robots may share them."""
     for name, domain in DOMAINS.items():
         known = {"obs": domain.obs_dim, "action": domain.action_dim, "physics": domain.physics_dim}
         if all(fields[k].shape[-1] == v for k, v in known.items() if k in fields):

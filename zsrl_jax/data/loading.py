@@ -1,4 +1,4 @@
-"""From a path, or arrays, to a `Dataset`: which format, which episodes, and the store between."""
+"""From a path or arrays to a `Dataset`: find the format, pack a store, pick episodes."""
 
 import os
 import warnings
@@ -15,11 +15,11 @@ from zsrl_jax.data.formats.registry import FORMATS, detect, from_mapping
 from zsrl_jax.data.reading import read_all
 from zsrl_jax.errors import DataError, unknown
 
-SHOWN = 3  # skipped episodes told at every load; all are in Dataset.skipped
+SHOWN = 3  # skipped episodes named in the warning; Dataset.skipped has all
 
 
 class Subset(NamedTuple):
-    """Which episodes of a dataset: every nth, then the first so many or, with a seed, any."""
+    """Which episodes to take: every nth; of these the first ones or, with a seed, random ones."""
 
     max_episodes: int | None = None
     every_nth: int = 1
@@ -45,12 +45,12 @@ def load_dataset(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Dataset:
-    """Load a dataset; `auto` tells the format by content. The first load packs it into a store.
+    """Load a dataset; `auto` finds the format by content. The first load packs it into a store.
 
-    `max_episodes` takes the first ones, or with `subset_seed` any; `every_nth` thins them before.
-    `on_bad="skip"` leaves damaged episodes out and lists them. `store` names a folder for packed
-    stores other than beside the data. A mapping of arrays is read as a file with these keys.
-    What a store holds is compared with its checksums by `train`; in a notebook call `verify()`.
+    `every_nth` thins the episodes; `max_episodes` then takes the first ones or, with `subset_seed`,
+    random ones. `on_bad="skip"` leaves damaged episodes out and lists them. `store` is a folder for
+    packed stores (default: beside the data). A mapping of arrays is read like a file with these
+    keys. `train` compares the data with the store's checksums; in a notebook call `verify()`.
     """
     for name, value in (("max_episodes", max_episodes), ("every_nth", every_nth)):
         if value is not None and value < 1:
@@ -67,7 +67,7 @@ def load_dataset(
 
 
 def _load(path: Path, format: str, pick: stores.Pick, on_bad: str, how: tuple[Any, Any]) -> Dataset:
-    """Open the store of a source, packed now where there is no fresh one."""
+    """Open the store of a source; pack it first if there is no fresh one."""
     format = detect(path) if format == "auto" else format
     if format == "store":
         return stores.open_store(path, None, pick, on_bad)
@@ -97,7 +97,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def tell(dataset: Dataset) -> None:
-    """Warn of what was done to the data on its way here, and of episodes left out."""
+    """Warn of changes made to the data while loading, and of skipped episodes."""
     lines = list(dataset.notes)
     if dataset.skipped:
         lines.append(f"{len(dataset.skipped)} damaged episodes skipped (Dataset.skipped):")

@@ -1,7 +1,7 @@
-"""Collect episodes with the exploring agent (`rounds`) and write them in ExORL's format.
+"""Collect episodes with the exploring agent (`collector`) and write them in ExORL's format.
 
-A folder holds one collection: of one domain, recipe and seed. What is there counts, what is missing
-is collected by one process at a time, and a whole collection any number may read.
+A folder holds one collection: of one domain, recipe and seed. Episodes already there count; missing
+ones are collected by one process at a time. Any number of processes may read a complete collection.
 """
 
 import os
@@ -32,13 +32,13 @@ def collect(
 ) -> Dataset:
     """Collect reward-free episodes by exploration, write them to `out`, and return them.
 
-    Episodes that `out` holds already count. Without a config: the recipe of this machine's scale.
+    Episodes already in `out` count. The default config is the recipe of this machine's scale.
     """
     if domain not in DOMAINS:
         raise TaskError(unknown("domain", domain, DOMAINS))
     if episodes < 1:
         raise DataError(f"episodes is {episodes}: expected at least 1")
-    if not 0 <= seed < 4000:  # MuJoCo's starts are drawn from 32-bit seeds, a million for each seed
+    if not 0 <= seed < 4000:  # starts use 32-bit seeds, a million for each of ours
         raise DataError(f"seed is {seed}: expected one from 0 to 3999")
     config = explorer_recipe(choose_scale()[0]) if config is None else config
     for field in ("num_envs", "batch", "steps_per_update"):
@@ -70,7 +70,7 @@ def recipe_of(domain: str, config: ConfigDict) -> dict[str, Any]:
 
 
 def default_folder(domain: str, episodes: int, seed: int) -> Path:
-    """Return where a collection goes that was given no folder."""
+    """Return the default folder of a collection."""
     return Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
 
 
@@ -83,7 +83,7 @@ def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
     if recipe is None:
         if exorl.list_episodes(buffer):
             raise DataError(
-                f"'{buffer}' holds episodes of somebody else"
+                f"'{buffer}' holds episodes that zsrl_jax did not collect"
                 + "".join(f" ({line})" for line in save.passed)
                 + ": name another folder"
             )
@@ -99,7 +99,7 @@ def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
 def _run(
     folder: Path, facts: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
 ) -> None:
-    """Collect round after round, from the last whole one on disk."""
+    """Collect round after round, from the last complete one on disk."""
     run = Collection(folder, facts, episodes, config)
     if run.done and progress:
         print(f"collect: goes on from episode {run.done} ('{folder}')")

@@ -1,13 +1,13 @@
-"""The front door of the mixture: check what can be checked, fill in defaults, run the compiled fit.
+"""`gmm.fit`: check the input, fill in defaults, run the compiled fit.
 
     gmm.fit(key, x, num_components) -> argmax over mixtures of sum_n w_n log p(x_n)
 
-Under jit or vmap values cannot be looked at: then only shapes and names are checked, rows that are
-not finite are left out and counted in `Trace.dropped`.
+Under jit or vmap values are unknown: only shapes and names are checked, and rows that are not
+finite are left out and counted in `Trace.dropped`.
 
-The compiled program normalises the data, starts, iterates until nothing changes and takes the best
-of the starts. Restarts run one after the other on a CPU, where each may leave out what cannot
-matter, and side by side on an accelerator.
+The compiled program normalises the data, starts, iterates until convergence and returns the best of
+the starts. Restarts run in parallel on an accelerator. On a CPU they run one after the other,
+because there each may skip pairs that cannot matter.
 """
 
 from typing import Any
@@ -137,7 +137,7 @@ def fit(
 ) -> tuple[Mixture, Trace]:
     """Fit a mixture by EM; `tolerance=0` runs exactly `num_iters` iterations.
 
-    `skip` leaves out pairs of point and component that cannot matter; by default on a CPU.
+    `skip` skips pairs of point and component that cannot matter; the default is true on a CPU.
     """
     check_choices(covariance, FAMILIES)
     for name, value, least in (

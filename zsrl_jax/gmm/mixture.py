@@ -71,7 +71,7 @@ class Mixture(NamedTuple):
     def score(
         self, x: Float[Array, "n d"], weights: Float[Array, " n"] | None = None
     ) -> Float[Array, ""]:
-        """Compute the mean log-likelihood of points, say held-out ones."""
+        """Compute the mean log-likelihood of points, such as held-out ones."""
         ones = jnp.ones(x.shape[0], self.means.dtype)
         return mean(self.log_prob(x), ones if weights is None else weights)
 
@@ -99,7 +99,7 @@ class Mixture(NamedTuple):
 @jax.jit
 def log_prob(mixture: Mixture, x: Float[Array, "n d"]) -> Float[Array, " n"]:
     """Compute the log density of points, in chunks."""
-    # Near the means, not near the origin: x - mu keeps its digits when the data lie far out.
+    # Relative to the means, so that x - mu keeps its digits when the data lie far from the origin.
     center = jnp.mean(mixture.means, axis=0)
     joint = mixture._replace(means=mixture.means - center[None]).joint()
 

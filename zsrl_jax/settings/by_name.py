@@ -1,6 +1,6 @@
-"""Config files by name, for where there is no checkout: the flag --config=cheetah_fb_btd:laptop.
+"""Config files by name, for use without a checkout: --config=cheetah_fb_btd:laptop.
 
-A name is that of a file in `configs/`, whose argument follows behind a colon as usual.
+A name is that of a file in `configs/`; its argument follows after a colon.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def get_config(text: str = "") -> ConfigDict:
 
 
 def resolve(value: str) -> str:
-    """Return a config flag's value; where its file is not there, ours of that name is taken."""
+    """Return a config flag's value; if its file does not exist, the package's of that name."""
     file, colon, argument = value.partition(":")
     name = Path(file).name.removesuffix(".py")
     if name in NAMES and not Path(file).is_file():

@@ -33,7 +33,7 @@ def config(domain: str, encoder: str, sampler: str, scale: str = "auto") -> Conf
         if name not in names:
             raise TaskError(unknown(kind, name, names))
     chosen, reason = choose_scale(scale)
-    made = fields.get_config(domain, encoder, sampler).lock()  # no table can add a field
+    made = fields.get_config(domain, encoder, sampler).lock()  # scales add no field
     for table in (SCALES[chosen], OF_ENCODER.get((chosen, encoder), {})):
         made.update(table)
     made.scale, made.scale_reason = chosen, reason
@@ -44,7 +44,7 @@ def oracle_config(domain: str, tasks: Iterable[str] = (), scale: str = "auto") -
     """Return the config of an oracle: TD3 on the true reward of tasks, by default of all.
 
     All tasks (x seeds) are trained in one program, on the data and with the policy's fields of a
-    cell of that scale. The critic has a plain head, for there is no z.
+    cell of that scale. The critic has a plain head, because there is no z.
     """
     if domain not in DOMAINS:
         raise TaskError(unknown("domain", domain, DOMAINS))

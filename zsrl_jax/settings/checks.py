@@ -1,4 +1,4 @@
-"""What a config may say: names that exist, numbers that make sense; told before anything runs."""
+"""Checks of a config before anything runs: names that exist, numbers that make sense."""
 
 from collections.abc import Iterable
 
@@ -68,7 +68,7 @@ def _present(config: ConfigDict, paths: Iterable[str]) -> list[str]:
 
 
 def check(config: ConfigDict) -> None:
-    """Refuse a config that names what does not exist or asks for what makes no sense."""
+    """Refuse a config with unknown names or with values that make no sense."""
     for path in _present(config, NAMES):
         name, known = _field(config, path), NAMES[path]
         if name not in known and (path, name) != ("domain", OTHER):
@@ -97,8 +97,8 @@ def agree(config: ConfigDict) -> None:
     processes.agree(
         config.to_json_best_effort(),
         ConfigError(
-            "the processes of the run have different settings: give all the same command, and "
-            "name the scale where not all see an accelerator"
+            "the processes of the run have different settings: expected the same command in all; "
+            "name the scale if not all of them see an accelerator"
         ),
     )
 
@@ -122,10 +122,10 @@ def _check_cell(config: ConfigDict) -> None:
     for field, known in own.items():
         if (name := config.encoder[field]) not in known:
             raise ConfigError(unknown(f"config.encoder.{field}", name, known))
-    if config.encoder.discount >= 1:  # successor measures and geometric futures need an end
+    if config.encoder.discount >= 1:  # successor measures and geometric futures must be finite
         raise ConfigError(f"config.encoder.discount is {config.encoder.discount}: expected below 1")
     if not 0 <= config.tasks.alpha <= 1:
-        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected one from 0 to 1")
+        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected 0 to 1")
     if config.policy.kind == "own" and not hasattr(ENCODERS[config.encoder.name], "own_policy"):
         able = [name for name, module in ENCODERS.items() if hasattr(module, "own_policy")]
         raise ConfigError(
@@ -133,7 +133,7 @@ def _check_cell(config: ConfigDict) -> None:
             f"its own: expected td3, or the encoder {', '.join(able)}"
         )
     if config.domain == OTHER and config.evaluate.every:
-        raise ConfigError("config.evaluate.every is for domains with a simulator: expected 0")
+        raise ConfigError("config.evaluate.every needs a domain with a simulator: expected 0")
     _check_ridge(config.infer.ridge)
 
 

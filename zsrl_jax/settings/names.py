@@ -1,4 +1,4 @@
-"""Names of runs: which cell of a study a config is, and the folder it goes to by default."""
+"""Names of runs: the cell of a study that a config is, and its default folder."""
 
 from ml_collections import ConfigDict
 
@@ -8,12 +8,12 @@ OTHER = "other"  # the domain of data whose robot the project does not know
 
 
 def is_own(config: ConfigDict) -> bool:
-    """Tell whether the encoder's own policy is the final one, and no other is trained."""
+    """Tell whether the encoder's own policy is used and no other is trained."""
     return config.policy.get("kind", "td3") == "own"
 
 
 def cell_name(config: ConfigDict) -> str:
-    """Name the cell of the study that a config is: it names the run folder."""
+    """Return the name of a config's cell, which is also that of the run folder."""
     if "oracle" in config:
         tasks = tuple(config.oracle.tasks)
         named = () if tasks == tuple(DOMAINS[config.domain].tasks) else tasks

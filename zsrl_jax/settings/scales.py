@@ -1,4 +1,4 @@
-"""The scales: what each changes of the defaults, which are paper scale, and how one is chosen.
+"""The scales: how each changes the defaults (paper scale), and how one is chosen.
 
 paper    the paper's sizes; needs an accelerator
 laptop   two cores, minutes
@@ -79,7 +79,7 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }
 
-# Fields that one encoder alone has, by scale and encoder.
+# Fields that only one encoder has, by scale and encoder.
 OF_ENCODER: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "fb"): {"encoder": {"width": 128}},
     ("smoke", "fb"): {"encoder": {"width": 32}},
@@ -87,12 +87,12 @@ OF_ENCODER: dict[tuple[str, str], dict[str, Any]] = {
 
 
 class StudySize(NamedTuple):
-    """What a scale can bear of a study, where the study does not say otherwise."""
+    """The size of a study at a scale, unless the study has its own."""
 
     domains: tuple[str, ...]
     encoders: tuple[str, ...]
     seeds: int
-    fields: tuple[tuple[str, Any], ...] = ()  # of every cell, other than the scale's runs have
+    fields: tuple[tuple[str, Any], ...] = ()  # of every cell, other than the scale's
 
 
 DOMAINS = ("cheetah", "walker", "quadruped")  # the paper's

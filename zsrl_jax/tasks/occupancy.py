@@ -1,4 +1,4 @@
-"""Pieces of behaviour as task vectors: the feature occupancies of sub-trajectories.
+"""Task vectors from behaviour: the feature occupancies of sub-trajectories.
 
     psi(tau) = sum_{t=0}^{L-1} gamma^t phi(s_t),     z_tau = radius psi / |psi|
 
@@ -17,11 +17,11 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.networks import project, sphere_radius
 
-CHUNK = 50  # pieces whose features are looked at together
+CHUNK = 50  # sub-trajectories whose features are read together
 
 
 class Behaviour(NamedTuple):
-    """What the data did, seen through a frozen encoder: what a sampler is fitted to."""
+    """The data's features under a frozen encoder, to which a sampler is fitted."""
 
     phi: Callable[[Int[Array, " n"]], Float[Array, "n row d"]]  # features of whole episodes
     length: Int[Array, " episode"]
@@ -29,7 +29,7 @@ class Behaviour(NamedTuple):
 
 
 class SubTrajectory(NamedTuple):
-    """Pieces of episodes: the states start, ..., start + length - 1."""
+    """Parts of episodes: the states start, ..., start + length - 1."""
 
     episode: Int[Array, " n"]
     start: Int[Array, " n"]
@@ -39,7 +39,7 @@ class SubTrajectory(NamedTuple):
 def draw_subtrajectories(
     key: Key[Array, ""], length: Int[Array, " episode"], num: int, min_length: int
 ) -> SubTrajectory:
-    """Draw pieces: episode uniform, length uniform in [min_length, T], start uniform."""
+    """Draw sub-trajectories: uniform episode, length in [min_length, T], and start."""
     key_episode, key_length, key_start = jax.random.split(key, 3)
     episode = jax.random.randint(key_episode, (num,), 0, length.shape[0])
     longest = length[episode]
@@ -52,7 +52,7 @@ def draw_subtrajectories(
 def occupancy_weight(
     start: Int[Array, " n"], length: Int[Array, " n"], rows: int, discount: float
 ) -> Float[Array, "n row"]:
-    """Return gamma^(t - start) inside each piece and 0 outside."""
+    """Return gamma^(t - start) inside each sub-trajectory and 0 outside."""
     age = jnp.arange(rows)[None] - start[:, None]
     inside = (age >= 0) & (age < length[:, None])
     return jnp.where(inside, discount ** jnp.maximum(age, 0).astype(jnp.float32), 0.0)
@@ -61,7 +61,7 @@ def occupancy_weight(
 def occupancies(
     behaviour: Behaviour, pieces: SubTrajectory, discount: float
 ) -> Float[Array, "n d"]:
-    """Return psi of each piece, a few at a time: positive weights, so nothing cancels."""
+    """Return psi of each sub-trajectory, in chunks; weights are positive, so nothing cancels."""
 
     def psi(piece):
         phi = behaviour.phi(piece.episode[None])[0]
@@ -72,7 +72,7 @@ def occupancies(
 
 
 def whole_episodes(length: Int[Array, " episode"]) -> SubTrajectory:
-    """Return every episode as one piece, from its first state on."""
+    """Return every whole episode as a sub-trajectory, from its first state on."""
     episode = jnp.arange(length.shape[0])
     return SubTrajectory(episode, jnp.zeros_like(episode), length)
 
@@ -124,7 +124,7 @@ def behaviour_tasks(
 ) -> Float[Array, "n d"]:
     """Draw z_tau of `num` pieces, of occupancies per step minus `centre` if given.
 
-    0 means `num_subtrajectories`.
+    `num` 0 means `num_subtrajectories`.
     """
     num = num or config.num_subtrajectories
     pieces = draw_subtrajectories(key, behaviour.length, num, config.min_length)

@@ -1,8 +1,8 @@
 """Samplers of training tasks by name: fit(key, behaviour, config) and sample(key, params, n) -> z.
 
     uniform       the whole sphere
-    full_traj     z_tau of whole episodes: every episode of the data once, drawn from uniformly
-    subtraj       z_tau of `num_subtrajectories` pieces, drawn from uniformly
+    full_traj     z_tau of whole episodes, every episode of the data once; drawn uniformly
+    subtraj       z_tau of `num_subtrajectories` sub-trajectories; drawn uniformly
     btd           a Gaussian mixture fitted to those z_tau by maximum likelihood
     btd_centered  as btd with `center`, whatever the config says
     mix           uniform with probability `alpha`, else btd
@@ -32,7 +32,7 @@ from zsrl_jax.tasks import occupancy
 from zsrl_jax.tasks.occupancy import Behaviour, task_vectors
 from zsrl_jax.types import Sampler
 
-COIN = 2**31 - 1  # split's children are fold_in(key, 0), fold_in(key, 1), ...: this is none of them
+COIN = 2**31 - 1  # split gives fold_in(key, 0), fold_in(key, 1), ...: never this one
 
 
 class Uniform(NamedTuple):
@@ -43,7 +43,7 @@ class Uniform(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Task vectors on the sphere, each as likely as any other."""
+    """Task vectors on the sphere, all equally likely."""
 
     z: Float[Array, "n d"]
     centre: Float[Array, " d"] | None = None  # what occupancies per step were reduced by
@@ -67,7 +67,7 @@ class Mix(NamedTuple):
 
     @property
     def trace(self) -> gmm.Trace:
-        """Return the mixture's fit; goals have none, so there it is no attribute."""
+        """Return the trace of the mixture's fit; goal_mix has no mixture, so no such attribute."""
         return self.other.trace  # type: ignore[union-attr]
 
     @property
@@ -82,7 +82,7 @@ def centre_of(params: Any) -> Float[Array, " d"] | None:
 
 
 def fit_uniform(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Uniform:
-    """Return the sphere; nothing of the data is used."""
+    """Return the sphere; the data is not used."""
     return Uniform(_radius(behaviour, config), jnp.zeros(behaviour.dim))
 
 
@@ -98,7 +98,7 @@ def fit_full_traj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict)
 
 
 def fit_subtraj(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Pool:
-    """Keep the task vectors of sub-trajectories: p_data itself."""
+    """Keep the task vectors of sub-trajectories: the paper's p_data."""
     return Pool(*task_vectors(behaviour, _draw(key, behaviour, config), config))
 
 
@@ -130,7 +130,7 @@ def sample_btd(key: Key[Array, ""], params: Btd, num: int) -> Float[Array, "n d"
 
 
 def fit_mix(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Mix:
-    """Fit `btd` and keep the sphere beside it; both as each would be alone with this key."""
+    """Fit `btd` and keep the sphere; both equal what each would be alone with this key."""
     share = jnp.asarray(config.alpha, jnp.float32)
     uniform = fit_uniform(key, behaviour, config)
     return Mix(share, uniform, fit_btd(key, behaviour, config))
@@ -159,7 +159,7 @@ def sample_goal_mix(key: Key[Array, ""], params: Mix, num: int) -> Float[Array, 
 
 
 def _toss(key, params: Mix, num: int, sample_other) -> Float[Array, "n d"]:
-    """Pick rows of two samples: both from the same key, so that no share changes a row."""
+    """Pick rows of two samples, both from the same key, so that `share` changes no row."""
     coin = jax.random.bernoulli(jax.random.fold_in(key, COIN), params.share, (num, 1))
     uniform = sample_uniform(jax.random.clone(key), params.uniform, num)
     return jnp.where(coin, uniform, sample_other(jax.random.clone(key), params.other, num))

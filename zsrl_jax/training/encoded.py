@@ -1,6 +1,6 @@
-"""The data seen through a trained and frozen encoder: what tasks and policy are made from.
+"""The features of the data under a trained and frozen encoder, for tasks and policy.
 
-phi of every state (where it fits into memory), its mean, and R^2 of each test task's reward
+phi of every state (if it fits into memory), its mean, and R^2 of each test task's reward.
 """
 
 from typing import Any, NamedTuple
@@ -30,16 +30,16 @@ DATA_AXES = td3.PolicyData(store=SHARED, phi=OWN, encoder=OWN, mean=OWN, tasks=O
 
 
 class Encoded(NamedTuple):
-    """The data seen through a trained and frozen encoder, for every seed."""
+    """The data's features under a trained and frozen encoder, for every seed."""
 
     encoder: Encoder
     data: td3.PolicyData  # without tasks yet
     normalizer: Normalizer
-    hosted: bool = False  # the store is on the host: it does not fit the device
+    hosted: bool = False  # the store is on the host, because the device is too small
 
 
 def encode(run: Run, dataset: Dataset) -> Encoded:
-    """Train the encoder, freeze it, and see the data through it."""
+    """Train the encoder, freeze it, and compute the data's features."""
     config = run.config
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     encoder = ENCODERS[config.encoder.name].make(config.encoder, dataset.spec)
@@ -56,7 +56,7 @@ def encode(run: Run, dataset: Dataset) -> Encoded:
 
 
 def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
-    """See the data through the encoder: by table where there is one, else on the fly."""
+    """Return the data's features: stored ones if there are any, else computed on the fly."""
 
     def phi(episode):
         if data.phi is not None:
@@ -69,7 +69,7 @@ def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
 def _policy_data(
     run: Run, encoder: Encoder, frozen: Any, store: Store, hosted: bool
 ) -> td3.PolicyData:
-    """Compute features where they fit into memory, and their mean, for every seed."""
+    """Compute features if they fit into memory, and their mean, for every seed."""
     config = run.config
     states = int(store.obs.shape[0] * store.obs.shape[1])
     size = 4 * states * config.encoder.dim * config.seeds / 2**30
@@ -97,14 +97,14 @@ def _policy_data(
 
 
 def prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
-    """Draw the dataset states that rewards will be labelled on."""
+    """Draw the dataset states on which reward functions will be computed."""
     place = dataset.reached(config.infer.num_states, config.infer.seed)
     physics = None if dataset.physics is None else dataset.physics[place]
     return jnp.asarray(dataset.obs[place], jnp.float32), physics
 
 
 def report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) -> None:
-    """Tell how well the features express each test task's reward, where rewards are known."""
+    """Log how well the features express each test task's reward, if rewards are known."""
     if physics is None or domain not in DOMAINS:
         return
     phi = np.asarray(run.local(run.over_seeds(encoder.features, (0, None))(frozen, obs)))

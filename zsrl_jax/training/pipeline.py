@@ -1,8 +1,8 @@
 """The whole method, stage by stage: data, encoder, tasks, policy -> an agent and its scores.
 
-Each stage leaves saves in the run folder; the same call again goes on where the last one stopped,
-and another config is refused there, unless by force. The command and `zsrl_jax.train` both come
-through `complete`, so both leave the same folder.
+Each stage writes saves into the run folder. The same call again goes on where the last one stopped;
+another config is refused, unless forced. The command and `zsrl_jax.train` both call `complete`, so
+both leave the same folder.
 """
 
 import os
@@ -52,7 +52,7 @@ def train(
 ) -> Agent | Oracle:
     """Train an Agent (or an Oracle) from a config: every stage that is not on disk already.
 
-    A run folder of other settings is refused; `force` goes on from its saves all the same.
+    A run folder with other settings is refused; `force` goes on from its saves anyway.
     """
     return complete(config, dataset, workdir, quiet=quiet, force=force).agent
 
@@ -66,7 +66,7 @@ def complete(
     quiet: bool = False,
     force: bool = False,
 ) -> Finished:
-    """Check, hold the folder, train every stage that is not done, score, and write the results."""
+    """Check, lock the folder, train every stage that is not done, score, and write the results."""
     workdir = Path(workdir or Path("runs") / cell_name(config))
     told: dict[str, Any] = {}
     with running(config, dataset, workdir, quiet, force) as (run, data):
@@ -85,7 +85,7 @@ def complete(
 def _score(
     agent: Agent | Oracle, run: Run, dataset: Dataset, command: list[str]
 ) -> tuple[Scores | None, dict[str, Any]]:
-    """Score an agent where there is a simulator, and return that with what to write."""
+    """Score an agent if there is a simulator; return the scores and the results to write."""
     section, start, scores = run.config.evaluate, time.monotonic(), None
     if agent.domain is not None:
         scores = evaluate(
@@ -129,7 +129,7 @@ def _train(run: Run, dataset: Dataset) -> Agent:
 
 
 def _train_own(run: Run, dataset: Dataset) -> Agent:
-    """Train the encoder alone: the policy that it trains beside itself is the agent's."""
+    """Train only the encoder: the policy that it trains with itself is the agent's."""
     config, spec = run.config, dataset.spec
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     module, (obs, physics) = ENCODERS[config.encoder.name], prompt_states(config, dataset)

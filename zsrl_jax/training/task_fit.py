@@ -16,7 +16,7 @@ from zsrl_jax.training.run import Run
 from zsrl_jax.training.stage import Work
 from zsrl_jax.types import Encoder
 
-NEAREST_OF = 100  # task vectors are kept for each of `infer.nearest`: a prompt gets a hundredth
+NEAREST_OF = 100  # task vectors are kept per `infer.nearest`: a prompt averages a hundredth of them
 
 
 def kept_tasks(run: Run) -> int:
@@ -25,7 +25,7 @@ def kept_tasks(run: Run) -> int:
 
 
 def fit_tasks(run: Run, encoder: Encoder, data: PolicyData) -> tuple[Any, Any]:
-    """Fit the sampler and draw task vectors of the data to keep, or take both from disk."""
+    """Fit the sampler and draw task vectors of the data to keep, or load both from disk."""
     section = run.config.tasks
     sampler = SAMPLERS[section.sampler]
     kept = kept_tasks(run)
@@ -67,8 +67,8 @@ def task_sizes(run: Run, encoder: Encoder, data: PolicyData) -> Any:
 
 
 def _fit_quality(tasks: Any, pool: Any) -> dict[str, Any]:
-    """Tell how likely the mixture finds the vectors it was fitted to, and others of the data."""
-    mixture = getattr(tasks, "other", tasks).mixture  # of mixed tasks, that of their part
+    """Return the log-likelihood of the vectors the mixture was fitted to, and of unseen ones."""
+    mixture = getattr(tasks, "other", tasks).mixture  # for `mix`, the mixture of its part
     unseen = over_seeds(lambda mixture, z: mixture.score(z), (0, 0))(mixture, pool)
     return {
         "tasks/log_likelihood": tasks.trace.log_likelihood[:, -1],

@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax import td3
 from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.errors import DataError
 from zsrl_jax.seeds import over_seeds, seed_keys
 from zsrl_jax.settings import fields as defaults
 from zsrl_jax.tasks import SAMPLERS, Uniform
@@ -79,7 +80,12 @@ class Case(NamedTuple):
         """Return one update of the same sizes in PyTorch."""
         import torch
 
-        from benchmarks import torch_updates
+        try:
+            from benchmarks import torch_updates
+        except ImportError as error:
+            raise DataError(
+                "PyTorch's updates are in the project's checkout: run there, or use --no_torch"
+            ) from error
 
         store = self.data.store if self.name == "policy" else self.data
         as_torch = lambda x: torch.from_numpy(np.array(x))  # noqa: E731

@@ -96,7 +96,9 @@ def _check(options: argparse.Namespace) -> None:
             "with --no_torch, or compare on the CPU with JAX_PLATFORMS=cpu"
         )
     if not options.no_torch and find_spec("torch") is None:
-        raise DataError("PyTorch is missing: pip install '.[bench]', or leave it out: --no_torch")
+        raise DataError(
+            "PyTorch is missing: pip install 'zsrl_jax[bench]', or leave it out: --no_torch"
+        )
 
 
 def machine() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from zsrl_jax.commands import program
 from zsrl_jax.commands.paper.studies import STUDIES, Study
 from zsrl_jax.commands.report.load import read_results
 from zsrl_jax.errors import ConfigError
@@ -84,7 +85,7 @@ class Cell(NamedTuple):
             file = f"configs/oracle.py:{self.domain},all,{place.scale}"
         fields = ("seeds", self.seeds), *_shared(self, place), *self.fields
         flags = [f"--config.{path}={value}" for path, value in fields]
-        call = ["python", "-m", "experiments.run", f"--config={file}", *flags]
+        call = [*program("run"), f"--config={file}", *flags]
         return [*call, f"--workdir={self.folder(place)}"]
 
     def is_done(self, place: Place) -> bool:
@@ -99,7 +100,7 @@ def _study_command(cell: Cell, place: Place) -> list[str]:
     flags = [f"--scale={place.scale}", f"--out={place.out}", f"--domains={cell.domain}"]
     flags += [f"--encoders={cell.encoder}", f"--seeds={cell.seeds}"]
     flags += [f"--set={path}={value}" for path, value in place.fields]
-    return ["python", "-m", "experiments.paper", cell.kind, *flags]
+    return [*program("paper"), cell.kind, *flags]
 
 
 def _default(cell: Cell, place: Place) -> ConfigDict:

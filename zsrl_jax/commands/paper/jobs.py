@@ -150,7 +150,7 @@ def _submitter(place: Place, how: Jobs) -> Callable[..., Any]:
     try:
         import submitit
     except ImportError as error:
-        raise ConfigError("jobs need submitit: pip install '.[cluster]'") from error
+        raise ConfigError("jobs need submitit: pip install 'zsrl_jax[cluster]'") from error
     absolute = place._replace(out=place.out.absolute())
     try:
         folder = absolute.root / "jobs"

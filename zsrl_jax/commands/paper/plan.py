@@ -6,6 +6,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from zsrl_jax.commands import usage_of
 from zsrl_jax.commands.paper.cells import ENDS, Cell, Place, field_of, quoted
 from zsrl_jax.commands.paper.launch import waves
 from zsrl_jax.commands.paper.progress import cost
@@ -22,7 +23,7 @@ def study_names(args: list[str]) -> list[str]:
     """Return the studies that were asked for."""
     if len(args) != 1:
         raise ConfigError(
-            f"expected one study, got {len(args)}: python -m experiments.paper NAME, "
+            f"expected one study, got {len(args)}: {usage_of('paper', 'NAME')}, "
             f"with NAME of {', '.join(STUDIES)}, all"
         )
     if args[0] != "all" and args[0] not in STUDIES:

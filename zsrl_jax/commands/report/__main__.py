@@ -9,7 +9,7 @@ from pathlib import Path
 
 from absl import flags
 
-from zsrl_jax.commands import cli
+from zsrl_jax.commands import cli, usage_of
 from zsrl_jax.commands.report import curves, figures, markdown, page
 from zsrl_jax.commands.report.load import load_runs, load_studies
 from zsrl_jax.commands.report.studies import all_runs, in_order, loose_runs, make_section
@@ -25,7 +25,7 @@ def main(argv) -> None:
     """Read what is on disk, draw it, and write the pages."""
     roots, out = [Path(arg) for arg in argv[1:]], Path(OUT.value)
     if not roots:
-        raise ConfigError("no folder of runs: expected python -m experiments.report RUNS...")
+        raise ConfigError(f"no folder of runs: expected {usage_of('report', 'RUNS...')}")
     for root in roots:
         if not root.is_dir():
             raise DataError(f"folder '{root}' does not exist: expected a folder with runs")

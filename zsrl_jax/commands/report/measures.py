@@ -43,7 +43,11 @@ def task_space(study: Loaded) -> list[Chart]:
             axis.set(xticks=[], yticks=[])
             plane = project(np.concatenate(list(vectors.values()))) if vectors else None
             if plane is None:
-                told = "missing" if not vectors else "needs umap-learn:\npip install '.[report]'"
+                told = (
+                    "missing"
+                    if not vectors
+                    else "needs umap-learn:\npip install 'zsrl_jax[report]'"
+                )
                 axis.text(0.5, 0.5, told, ha="center", color="#b00020", transform=axis.transAxes)
                 continue
             _scatter(axis, vectors, plane)
