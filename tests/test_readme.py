@@ -17,7 +17,9 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def test_the_encoder_of_contributing_learns(noise_dataset, monkeypatch):
-    code = next(c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.S) if "def make" in c)
+    code = next(
+        c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.S) if "def make" in c
+    )
     module = types.ModuleType("shown")
     exec(code, module.__dict__)
     monkeypatch.setitem(zsrl_jax.ENCODERS, "shown", module)
