@@ -4,8 +4,8 @@
     goal            z = (Cov + ridge)^-1 (phi(g) - mean phi)
     demonstration   z = z_tau of the states shown, centred as the training tasks were
 
-The constant c is there where training centred its rewards (`intercept`; without it: the paper). Then
-r, r + c and k r (k > 0) get the same z, because a constant in a reward changes no policy.
+The constant c is there where training centred its rewards (`intercept`; without it: the paper).
+Then r, r + c and k r (k > 0) get the same z, because a constant in a reward changes no policy.
 
 `behaviours` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by what the
 data did: each kept sub-trajectory earns m_tau.z per step, and the answer is the mean task vector of
