@@ -77,7 +77,7 @@ def test_uniform_tasks_obey_the_proposition(place):
 
 
 def test_the_space_of_tasks_has_the_regressions_z(place):
-    nearest = place._replace(fields=(*place.fields, ("infer.nearest", 1)))
+    nearest = place._replace(fields=(*place.fields, ("infer.nearest", 1), ("infer.behaviours", 2)))
     (cell,) = cells_of("task_space", nearest)
     folder = work.do(cell, nearest)
     with np.load(folder / "vectors.npz") as found:

@@ -11,9 +11,8 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.encoders import ENCODERS
 
-BEFORE: dict[str, Any] = {
-    "infer.intercept": False
-}  # what runs did before a field existed, if not its default
+# What runs did before a field existed, if that is not its default.
+BEFORE: dict[str, Any] = {"infer.intercept": False}
 ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
 
 
