@@ -118,7 +118,7 @@ def test_named_configs_are_the_cell_of_their_name(file):
     [
         ("data.normalize", "nonee", "did you mean 'none'"),
         ("encoder.radius", "sqrtd", "did you mean 'sqrt_d'"),
-        ("encoder.discount", 1.0, "expected below 1"),
+        ("encoder.discount", 1.0, "expected at least 0 and below 1"),
         ("encoder.backward_stop_gradient", "targets", "did you mean 'target'"),
         ("policy.head", "vector", "successor"),
         ("policy.policy_delay", 0, "expected at least 1"),

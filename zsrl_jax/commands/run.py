@@ -16,7 +16,11 @@ from zsrl_jax.training.pipeline import Finished, complete
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
 )
-WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
+WORKDIR = flags.DEFINE_string(
+    "workdir",
+    None,
+    "run folder; default runs/<cell>[_<scale>][_<data>]",
+)
 EARLY = flags.FlagValues()  # read before a config asks JAX for its devices
 flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0", flag_values=EARLY)
 flags.DEFINE_integer("num_processes", None, "number of processes", flag_values=EARLY)
