@@ -16,7 +16,8 @@ from zsrl_jax.training.data_source import collection_folder, default_folder
 def test_laptop_scale_has_the_bare_name_and_others_say_theirs():
     names = {scale: run_name(get_cell("cheetah", "fb", "btd", scale)) for scale in SCALES}
     assert names == {
-        "laptop": "cheetah_fb_btd", "paper": "cheetah_fb_btd_paper", "smoke": "cheetah_fb_btd_smoke",
+        "laptop": "cheetah_fb_btd", "paper": "cheetah_fb_btd_paper",
+        "smoke": "cheetah_fb_btd_smoke",
     }  # fmt: skip
     assert run_name(oracle_config("walker", ("run",), "smoke")) == "walker_oracle_run_smoke"
 
