@@ -21,6 +21,11 @@ from zsrl_jax.oracle import Oracle
 from zsrl_jax.rollouts import Game, play_in, simulate, start_seeds
 from zsrl_jax.runs.agent_files import load
 
+COLUMNS = (
+    ("random", 8), ("data mean", 11), ("data best", 11), ("agent", 8), ("± seeds", 9),
+    ("± episodes", 12), ("R²", 7),
+)  # fmt: skip
+DIGITS = (0, 0, 0, 0, 0, 0, 2)
 __all__ = ["Scores", "evaluate", "start_seeds"]
 
 
@@ -36,6 +41,8 @@ class Scores:
     ridge: Float[np.ndarray, "seed task"]  # its strength
     cosine: Float[np.ndarray, "seed task"]  # of each prompt's z with the data's nearest task
     blown: tuple[str, ...] = ()  # episodes whose simulation diverged
+    data_mean: Float[np.ndarray, " task"] | None = None  # return of the data's mean episode
+    data_best: Float[np.ndarray, " task"] | None = None  # 1000 x the data's best 100 steps
     notes: tuple[str, ...] = ()  # what the scores of tasks are that are not the domain's
 
     def __str__(self) -> str:
@@ -44,16 +51,31 @@ class Scores:
         if not played.all() and played.any():
             return f"{self._of(played)}\nleft out: {int((~played).sum())} failed seed(s)"
         seeds, _, episodes = self.returns.shape
-        head = f"{self.domain:<16}{'score':>8}{'± seeds':>10}{'± episodes':>12}{'random':>9}"
-        head += f"{'± episodes':>12}{'R²':>7}"
+        head = "".join([f"{self.domain:<16}", *(f"{name:>{size}}" for name, size in COLUMNS)])
         rows = [head, "-" * len(head)]
-        for i, task in enumerate(self.tasks):
-            rows.append(_row(task, self.returns[:, i], self.random[i], self.r2[:, i].mean()))
-        rows.append("-" * len(head))
-        rows.append(_row("mean", self.returns.mean(axis=1), self.random.mean(axis=0), None))
-        rows.append(f"{seeds} seed(s) x {episodes} episodes; R² of the reward regression")
+        rows += [self._row(task, i) for i, task in enumerate(self.tasks)]
+        rows += ["-" * len(head), self._row("mean", slice(None))]
+        rows.append(f"returns of 1000 steps; {seeds} seed(s) x {episodes} episodes")
         rows += [*self.notes, *(f"diverged: {place}" for place in self.blown)]
         return "\n".join(rows)
+
+    def _row(self, name: str, tasks: int | slice) -> str:
+        """Draw one task, or the mean of all."""
+        mean = isinstance(tasks, slice)
+        own = self.returns.mean(axis=1) if mean else self.returns[:, tasks]
+        random = self.random.mean(axis=0) if mean else self.random[tasks]
+        data, best = (
+            np.nan if found is None else float(np.mean(found[tasks]))
+            for found in (self.data_mean, self.data_best)
+        )
+        over_seeds = own.mean(axis=1).std(ddof=1) if len(own) > 1 else np.nan
+        r2 = np.nan if mean else float(self.r2[:, tasks].mean())
+        values = random.mean(), data, best, own.mean(), over_seeds, own.std(axis=1).mean(), r2
+        cells = [
+            (f"{value:>{size}.{digits}f}" if np.isfinite(value) else f"{'-':>{size}}")
+            for (_, size), value, digits in zip(COLUMNS, values, DIGITS, strict=True)
+        ]
+        return f"{name:<16}" + "".join(cells)
 
     def without(self, places: Iterable[int]) -> "Scores":
         """Return the scores with nan for some seeds, which failed."""
@@ -65,16 +87,6 @@ class Scores:
         """Return the scores of some seeds only."""
         names = ("returns", "r2", "ridge", "cosine")
         return dataclasses.replace(self, **{name: getattr(self, name)[seeds] for name in names})
-
-
-def _row(name: str, returns: np.ndarray, random: np.ndarray, r2: float | None) -> str:
-    over_seeds = f"{returns.mean(axis=1).std(ddof=1):.1f}" if len(returns) > 1 else "-"
-    over_episodes = returns.std(axis=1).mean()
-    row = f"{name:<16}{returns.mean():>8.1f}{over_seeds:>10}{over_episodes:>12.1f}"
-    row += f"{random.mean():>9.1f}{random.std():>12.1f}"
-    if r2 is None:
-        return row
-    return row + (f"{r2:>7.2f}" if np.isfinite(r2) else f"{'-':>7}")
 
 
 def evaluate(
@@ -118,4 +130,6 @@ def evaluate(
     )
     notes = tuple(task.note for task in asked if task.note)
     domain = agent.domain or "environment"
-    return Scores(domain, names, played.returns, played.random, r2, ridge, cosine, places, notes)
+    return Scores(
+        domain, names, played.returns, played.random, r2, ridge, cosine, places, notes=notes
+    )

@@ -45,6 +45,14 @@ def rewards(domain: str, tasks: tuple[str, ...], dataset: Dataset) -> Float[np.n
     return np.stack([relabel(domain, task, reached).astype(np.float32) for task in tasks])
 
 
+def mean_reward(
+    reward: Float[Array, "task episode step"], length: Int[np.ndarray, " episode"]
+) -> Float[Array, "task 1 1"]:
+    """Return each task's mean reward over the data: taken out, no optimal policy changes."""
+    inside = (jnp.arange(reward.shape[2])[None] < jnp.asarray(length)[:, None])[None]
+    return jnp.mean(reward, axis=(1, 2), keepdims=True, where=inside)
+
+
 def task_places(domain: str, tasks: tuple[str, ...]) -> list[int]:
     """Return each task's index in its domain, which decides its keys."""
     return [list(DOMAINS[domain].tasks).index(task) for task in tasks]

@@ -17,10 +17,12 @@ from zsrl_jax.errors import ConfigError
 from zsrl_jax.seeds import over_seeds, seed_keys
 from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.tasks import SAMPLERS
-from zsrl_jax.training import pipeline
 from zsrl_jax.training.encoded import DATA_AXES, encode
 from zsrl_jax.training.loop import make_loop, stream_keys
+from zsrl_jax.training.run import running
 from zsrl_jax.training.stage import learn
+from zsrl_jax.training.streaming import Resident
+from zsrl_jax.training.task_fit import fit_tasks
 from zsrl_jax.types import Spec, Transition
 
 UPDATES = 100
@@ -36,7 +38,7 @@ def trained(learner, data, place, how="map"):
     keys = seed_keys(5, 2)
     state = over_seeds(learner.init, (0,))(stream_keys(keys, 0))
     loop = make_loop(learner.sample, learner.update, UPDATES)
-    program = over_seeds(loop, (0, 0, None, None), how=how, mesh=place)
+    program = mesh.over_seeds(loop, (0, 0, None, None), place, how=how)
     return program(state, stream_keys(keys, 1), data, jnp.asarray(0))
 
 
@@ -61,7 +63,7 @@ def flops(place):
     batch = td3.PolicyBatch(rows, ones(3), ones(), ones(3))
     state = over_seeds(policy.init, (0,))(seed_keys(0, 2))
     loop = make_loop(lambda key, data: data, policy.update, 1)
-    program = over_seeds(loop, (0, 0, None, None), how="vmap", mesh=place)
+    program = mesh.over_seeds(loop, (0, 0, None, None), place, how="vmap")
     lowered = jax.jit(program).lower(state, seed_keys(0, 2), batch, 0)
     return lowered.compile().cost_analysis()["flops"]
 
@@ -81,13 +83,13 @@ def small(encoder="lra_p", sampler="btd", **devices):
 
 
 def test_everything_is_placed_where_it_belongs(noise_dataset, tmp_path):
-    with pipeline.running(small(data=2), noise_dataset, tmp_path, quiet=True) as run:
+    with running(small(data=2), noise_dataset, tmp_path, quiet=True) as (run, _):
         encoder, data, *_ = encode(run, noise_dataset)
-        tasks, pool = pipeline.fit_tasks(run, encoder, data)
+        tasks, pool = fit_tasks(run, encoder, data)
         parts = run.config.policy, encoder.features, SAMPLERS["btd"]
         sample = td3.make_sample(*parts)
         policy = td3.make(run.config.policy, noise_dataset.spec, run.config.encoder.dim, sample)
-        state = learn(run, "policy", policy, data._replace(tasks=tasks), DATA_AXES)
+        state = learn(run, "policy", policy, Resident(data._replace(tasks=tasks), DATA_AXES))
     assert run.mesh.devices.shape == (2, 2)
     for part in (data.phi, data.encoder, data.mean, tasks, pool, state):
         for leaf in jax.tree.leaves(part):
@@ -108,7 +110,7 @@ def test_a_run_that_one_device_goes_on_with(noise_dataset):
 def test_devices_tell_who_works(noise_dataset, tmp_path, capsys):
     config = small()
     config.update({"seeds": 5, "encoder": {"updates": 0}})
-    with pipeline.running(config, noise_dataset, tmp_path) as run:
+    with running(config, noise_dataset, tmp_path) as (run, _):
         assert run.mesh.devices.shape == (5, 1)
     assert "devices: seed 5 x data 1, cpu; 3 more are idle" in capsys.readouterr().out
 

@@ -8,12 +8,12 @@ from helpers.mesh_cases import small
 from zsrl_jax.analysis.encoder_studies import train_encoder
 from zsrl_jax.errors import ConfigError
 from zsrl_jax.runs import provenance
-from zsrl_jax.training import pipeline
+from zsrl_jax.training.run import running
 
 
 def test_a_run_says_what_it_is_before_its_first_update(noise_dataset, tmp_path):
     config = small("aenc", "uniform")
-    with pipeline.running(config, noise_dataset, tmp_path, quiet=True):
+    with running(config, noise_dataset, tmp_path, quiet=True):
         found = json.loads((tmp_path / provenance.FILE).read_text())
     assert found == provenance.describe(config, noise_dataset)
     assert found["data"]["fingerprint"] == noise_dataset.fingerprint()

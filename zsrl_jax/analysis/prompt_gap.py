@@ -22,6 +22,7 @@ from jaxtyping import Float
 from zsrl_jax import td3
 from zsrl_jax.agent import Agent
 from zsrl_jax.data import Dataset
+from zsrl_jax.data.summary import best_pieces
 from zsrl_jax.envs import DOMAINS, Simulator, relabel
 from zsrl_jax.errors import DataError
 from zsrl_jax.evaluation import start_seeds
@@ -29,7 +30,6 @@ from zsrl_jax.runs import checkpoint, step_saves
 from zsrl_jax.seeds import take_seed
 
 TRIED = 128  # task vectors that are rolled out
-PIECE = 100  # steps of the data's best sub-trajectories
 
 
 class Gap(NamedTuple):
@@ -113,27 +113,10 @@ def measure(
     promised = _promise(agent, member, found.obs[0, mine], lanes[mine])
     return Gap(
         names, got, np.maximum(best, got), random,
-        None if dataset is None else data_best(dataset, names), unit @ unit.T,
+        None if dataset is None else best_pieces(dataset, names), unit @ unit.T,
         earned.reshape(len(names), episodes).mean(axis=1),
         None if promised is None else promised.reshape(len(names), episodes).mean(axis=1),
     )  # fmt: skip
-
-
-def data_best(
-    dataset: Dataset, tasks: tuple[str, ...], steps: int = PIECE
-) -> Float[np.ndarray, " task"] | None:
-    """Return 1000 x the reward per step of the data's best `steps` steps in a row, by task."""
-    if dataset.physics is None or dataset.domain is None:
-        return None
-    best = np.zeros(len(tasks))
-    for physics, length in zip(dataset.physics, dataset.length, strict=True):
-        for i, task in enumerate(tasks):
-            total = np.cumsum(
-                np.pad(relabel(dataset.domain, task, physics[1 : length + 1]), (1, 0))
-            )
-            window = min(steps, int(length))
-            best[i] = max(best[i], float((total[window:] - total[:-window]).max() / window))
-    return 1000 * best
 
 
 class _Rolled(NamedTuple):

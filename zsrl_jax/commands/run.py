@@ -3,12 +3,15 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from zsrl_jax.commands import cli, program
+from zsrl_jax.data.summary import BEST_STEPS
 from zsrl_jax.devices import processes
 from zsrl_jax.errors import ConfigError, DivergedError
+from zsrl_jax.evaluation import Scores
 from zsrl_jax.runs import results
 from zsrl_jax.settings.names import cell_name, is_own
 from zsrl_jax.training.pipeline import Finished, complete
@@ -16,11 +19,8 @@ from zsrl_jax.training.pipeline import Finished, complete
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
 )
-WORKDIR = flags.DEFINE_string(
-    "workdir",
-    None,
-    "run folder; default runs/<cell>[_<scale>][_<data>]",
-)
+WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>[_<scale>][_<data>]")
+ENOUGH = 0.7  # of the data's best: from here on the data is the limit
 EARLY = flags.FlagValues()  # read before a config asks JAX for its devices
 flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0", flag_values=EARLY)
 flags.DEFINE_integer("num_processes", None, "number of processes", flag_values=EARLY)
@@ -29,7 +29,7 @@ flags.FLAGS.append_flag_values(EARLY)
 FORCE = flags.DEFINE_bool("force", False, "continue in a run folder that has other settings")
 
 
-def at_scale(config, scale: str) -> str:
+def at_scale(config: ConfigDict, scale: str) -> str:
     """Return the flag that names the same cell at another scale."""
     if "oracle" in config:
         argument = ",".join([config.domain, *config.oracle.tasks, scale])
@@ -40,7 +40,12 @@ def at_scale(config, scale: str) -> str:
     return f"--config={named}:{scale}" if Path(named).exists() else f"--config={cell}{own}"
 
 
-def announce(config) -> None:
+def is_centred(config: ConfigDict) -> bool:
+    """Tell whether a run's tasks have the mean behaviour taken out of them."""
+    return "tasks" in config and not is_own(config) and bool(config.tasks.center)
+
+
+def announce(config: ConfigDict) -> None:
     """Print which scale was chosen, why, and how to choose the other."""
     if any(arg.lstrip("-").startswith("config.scale") for arg in sys.argv[1:]):
         raise ConfigError(
@@ -49,7 +54,8 @@ def announce(config) -> None:
         )
     other = {"laptop": "paper", "paper": "laptop", "smoke": "laptop"}[config.scale]
     reason = f"{config.scale} ({config.scale_reason})"
-    print(f"scale: {reason}; for {other} scale: {at_scale(config, other)}")
+    centred = "tasks: behavioural, centred (config.tasks.center); " if is_centred(config) else ""
+    print(f"scale: {reason}; {centred}for {other} scale: {at_scale(config, other)}")
 
 
 def join() -> None:
@@ -77,10 +83,31 @@ def tell(finished: Finished) -> None:
     unscored = "no scores: the domain has no simulator (zsrl_jax.evaluate takes an environment)"
     found = finished.results
     print(f"\n{finished.scores or unscored}")
+    if finished.scores is not None and (sentence := verdict(finished.scores)):
+        print(sentence)
     print(f"scale {found['scale']}, data {found['data']['source']}")
     print(f"results: {finished.file}   ({sum(found['seconds'].values()):.0f} s)")
     if found["failed"]:
         raise DivergedError(results.tell_failed(found) + "; the others finished")
+
+
+def verdict(scores: Scores) -> str:
+    """Say in one plain sentence how far an agent got, and what would help."""
+    if (
+        scores.data_mean is None
+        or scores.data_best is None
+        or not np.isfinite(scores.returns).all()
+    ):
+        return ""
+    agent, best = float(scores.returns.mean()), float(scores.data_best.mean())
+    text = (
+        f"The agent gets {agent:.0f} of 1000 on average: {agent / scores.random.mean():.1f} times "
+        f"the random policy, {agent / scores.data_mean.mean():.1f} times the data's mean episode, "
+        f"{100 * agent / best:.0f} % of the data's best {BEST_STEPS} steps"
+    )
+    if agent < ENOUGH * best:
+        return text + "; more updates (--config.policy.updates) or another seed would help."
+    return text + "; wider data (--config.data.episodes, --config.data.path) would help now."
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A summary of a dataset: sizes, ranges, missing fields, coverage, rewards; and plots."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from zsrl_jax.envs import DOMAINS, quantities, relabel
 from zsrl_jax.errors import DataError
 
 PLOTTED = 20_000  # states in a picture
+BEST_STEPS = 100  # length of the sub-trajectories that are called the data's best
 
 
 def describe(dataset: Dataset) -> Iterator[str]:
@@ -96,6 +97,23 @@ def task_means(dataset: Dataset) -> dict[str, float]:
         for task in sums:
             sums[task] += float(relabel(dataset.domain, task, physics[1 : steps + 1]).sum())
     return {task: total / dataset.num_transitions for task, total in sums.items()}
+
+
+def best_pieces(
+    dataset: Dataset, tasks: Iterable[str], steps: int = BEST_STEPS
+) -> np.ndarray | None:
+    """Return 1000 x the reward per step of the data's best `steps` steps in a row, by task."""
+    if dataset.physics is None or dataset.domain not in DOMAINS:
+        return None
+    tasks = list(tasks)
+    best = np.zeros(len(tasks))
+    for physics, length in zip(dataset.physics, dataset.length, strict=True):
+        window = min(steps, int(length))
+        for i, task in enumerate(tasks):
+            reward = relabel(dataset.domain, task, physics[1 : length + 1])
+            total = np.cumsum(np.pad(reward, (1, 0)))
+            best[i] = max(best[i], float((total[window:] - total[:-window]).max() / window))
+    return 1000 * best
 
 
 def plot(dataset: Dataset, file: str | os.PathLike) -> Path:

@@ -142,11 +142,12 @@ def over_seeds(
     mesh: Mesh | None,
     donate: tuple[int, ...] = (),
     products: str = precision.EXACT,
+    how: str = "auto",
 ) -> Callable:
     """Compile a function of one seed for many, like `seeds.over_seeds`, on a mesh's devices."""
     if mesh is None:
-        return seeds.over_seeds(function, in_axes, donate, products=products)
-    many = seeds.map_seeds(precision.bind(function, products), in_axes)
+        return seeds.over_seeds(function, in_axes, donate, how, products)
+    many = seeds.map_seeds(precision.bind(function, products), in_axes, how)
     return _over_devices(many, in_axes, donate, mesh)
 
 

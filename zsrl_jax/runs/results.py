@@ -50,6 +50,8 @@ def describe_scores(scores: "Scores | None") -> dict[str, Any]:
         "ridge": finite(scores.ridge),
         "cosine": finite(scores.cosine),
         "diverged": list(scores.blown),
+        "data_mean": None if scores.data_mean is None else scores.data_mean.tolist(),
+        "data_best": None if scores.data_best is None else scores.data_best.tolist(),
     }
 
 

@@ -59,7 +59,7 @@ def oracle_config(domain: str, tasks: Iterable[str] = (), scale: str = "auto") -
     with made.unlocked():
         del made.encoder, made.tasks, made.infer
         chosen = known if not asked or "all" in asked else asked
-        made.oracle = ConfigDict({"tasks": chosen})  # each gets a policy of its own
+        made.oracle = ConfigDict({"tasks": chosen, "center": True})  # one policy per task
         made.policy.head = "scalar"
     return made.lock()
 

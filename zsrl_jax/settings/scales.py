@@ -40,8 +40,9 @@ SCALES: dict[str, dict[str, Any]] = {
             "hidden": (128, 128, 128),
             "learning_rate": 3e-4,
         },
+        "tasks": {"center": True},
         "policy": {
-            "updates": 20_000,
+            "updates": 40_000,
             "num_tasks": 32,
             "per_task": 16,
             "width": 128,
@@ -51,8 +52,10 @@ SCALES: dict[str, dict[str, Any]] = {
             "successor": 1.0,
             "actor_average": 0.001,
             "anneal": True,
+            "horizon": 10,
+            "pessimism": 0.0,
         },
-        "infer": {"nearest": 100},
+        "infer": {"behaviours": 100},
     },
     "smoke": {
         "seeds": 1,

@@ -5,6 +5,7 @@ another config is refused, unless forced. The command and `zsrl_jax.train` both 
 both leave the same folder.
 """
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable
@@ -13,11 +14,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from ml_collections import ConfigDict
 
 from zsrl_jax import oracle, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
+from zsrl_jax.data.summary import best_pieces, task_means
 from zsrl_jax.devices import mesh, processes
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.evaluation import Scores, evaluate
@@ -93,10 +96,22 @@ def _score(
         scores = evaluate(
             agent, episodes=section.episodes, seed=section.seed, progress=not run.quiet
         )
+        scores = _beside_data(scores, dataset)
     if scores and run.failed:
         scores = scores.without({f.seed - run.config.seed for f in run.failed.values()})
     seconds = run.seconds | {"evaluate": time.monotonic() - start}
     return scores, results.describe_run(run, dataset, scores, seconds, command)
+
+
+def _beside_data(scores: Scores, dataset: Dataset) -> Scores:
+    """Return the scores with what the data itself earns in each task."""
+    means = task_means(dataset)
+    if not means:
+        return scores
+    data_mean = 1000 * np.array([means[task] for task in scores.tasks])
+    return dataclasses.replace(
+        scores, data_mean=data_mean, data_best=best_pieces(dataset, scores.tasks)
+    )
 
 
 def _kind(config: ConfigDict) -> Callable[[Run, Dataset], Agent | Oracle]:
@@ -153,6 +168,8 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
     """Train a policy on the true reward of each task, tasks x seeds in one program."""
     config, tasks = run.config, tuple(run.config.oracle.tasks)
     reward = jnp.asarray(oracle.rewards(config.domain, tasks, dataset))
+    if config.oracle.get("center", False):
+        reward = reward - oracle.mean_reward(reward, dataset.length)
     normalizer = fit_normalizer(dataset, config.data.normalize, config.data.clip)
     task = jnp.tile(jnp.arange(len(tasks)), config.seeds)
     axes = oracle.OracleData(store=SHARED, reward=SHARED, task=OWN)
