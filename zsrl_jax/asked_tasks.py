@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
     agent: Player
     foreign: bool
-    reward: Callable[..., Any] | None  # given for all tasks
+    reward: Callable[..., Any] | str | None  # given for all tasks
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 def ask(
-    agent: Player, tasks: Any, reward: Callable[..., Any] | None, foreign: bool
+    agent: Player, tasks: Any, reward: Callable[..., Any] | str | None, foreign: bool
 ) -> tuple[Asked, ...]:
     """Prompt an agent for each task; `foreign` says that an environment of the user's is played."""
     place = Place(agent, foreign, reward)

@@ -91,9 +91,14 @@ def read_config(flag: flags.FlagHolder) -> ConfigDict:
     if config is None:
         raise ConfigError(f"no config: expected --{flag.name}=configs/cheetah_fb_btd.py or another")
     try:
-        config.to_dict()
+        is_config = hasattr(config, "to_dict")
     except OSError as error:  # ml_collections reports a missing file only on access
         raise ConfigError(f"the config file cannot be loaded: {_reason(error)}") from error
+    if not is_config:
+        raise ConfigError(
+            f"get_config of the config file returns a {type(config).__name__}: expected a "
+            "ConfigDict, such as zsrl_jax.config('cheetah', 'fb', 'btd')"
+        )
     return config
 
 
@@ -116,6 +121,9 @@ def _parse(argv):
     try:
         return flags.FLAGS(_with_named_configs(argv))
     except (AttributeError, KeyError) as error:  # a locked config names the nearest field
+        if "has no attribute 'get_config'" in str(error):
+            told = "has no function get_config: expected one that returns a ConfigDict"
+            sys.exit(_fail(ConfigError(f"the config file {_config_file(argv)} {told}")))
         found = re.search(r'Did you mean "(\S+)" instead of "(\S+)"', str(error))
         name = found[2] if found else str(error).strip("'\"")
         hint = (
@@ -126,6 +134,16 @@ def _parse(argv):
         sys.exit(_fail(ConfigError(f"unknown config field '{name}': {hint}")))
     except (flags.Error, ZsrlError, OSError, TypeError, ValueError) as error:
         sys.exit(_fail(error))
+    except Exception as error:  # in the code of a config file
+        told = f"{type(error).__name__}: {error}"
+        sys.exit(_fail(ConfigError(f"the config file {_config_file(argv)} fails: {told}")))
+
+
+def _config_file(argv: list[str]) -> str:
+    """Return the config file that the flags name."""
+    named = [word.partition("=") for word in argv]
+    files = [value for name, _, value in named if name.lstrip("-") in ("config", "recipe")]
+    return f"'{files[-1].partition(':')[0]}'" if files else ""
 
 
 def _fail(error: BaseException) -> int:

@@ -1,7 +1,7 @@
 """Checks of a config before anything runs: names that exist, numbers in their ranges."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import jax
 from ml_collections import ConfigDict
@@ -11,6 +11,7 @@ from zsrl_jax.devices import mesh, precision, processes
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.settings import fields
 from zsrl_jax.settings.names import OTHER
 from zsrl_jax.settings.ranges import check_ranges
 from zsrl_jax.tasks import SAMPLERS
@@ -45,6 +46,7 @@ def _present(config: ConfigDict, paths: Iterable[str]) -> list[str]:
 
 def check(config: ConfigDict) -> None:
     """Refuse a config with unknown names or with values that make no sense."""
+    _check_complete(config)
     for path in _present(config, NAMES):
         name, known = _field(config, path), NAMES[path]
         if name not in known and (path, name) != ("domain", OTHER):
@@ -64,6 +66,32 @@ def check(config: ConfigDict) -> None:
     else:
         _check_cell(config)
     mesh.shape_of(config, jax.device_count())
+
+
+def _check_complete(config: ConfigDict) -> None:
+    """Refuse a config that lacks fields, such as one that was put together by hand."""
+    has_all = all(name in config for name in ("domain", "policy"))
+    default = fields.defaults_of(config) if has_all else fields.get_config(OTHER, "fb", "btd")
+    gone = fields.ABSENT if "oracle" in config else ()
+    for path in _paths(default):
+        if path.split(".")[0] not in gone and not _has(config, path):
+            raise ConfigError(
+                f"the config has no field {path}: expected one made by zsrl_jax.config(...)"
+            )
+
+
+def _paths(section: ConfigDict, prefix: str = "") -> Iterator[str]:
+    for name, value in section.items():
+        inner = isinstance(value, ConfigDict)
+        yield from _paths(value, f"{prefix}{name}.") if inner else (f"{prefix}{name}",)
+
+
+def _has(config: ConfigDict, path: str) -> bool:
+    for name in path.split("."):
+        if not isinstance(config, ConfigDict) or name not in config:
+            return False
+        config = config[name]
+    return True
 
 
 def agree(config: ConfigDict) -> None:
