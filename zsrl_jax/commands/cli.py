@@ -13,6 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from absl import app, flags, logging
 from ml_collections import ConfigDict
@@ -23,6 +24,7 @@ from zsrl_jax.settings.by_name import resolve
 
 GRACE = 2.0  # seconds that the first of several processes waits before it ends them all
 REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
+PICTURES = ("png", "svg", "pdf", "jpg", "jpeg", "webp")
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -83,6 +85,15 @@ def refuse_arguments(argv: list[str]) -> None:
     """Refuse what is not a flag: with a forgotten dash, a field would silently not be set."""
     if len(argv) > 1:
         raise ConfigError(f"unexpected argument '{argv[1]}': flags start with --")
+
+
+def check_picture(flag: str, name: str | None) -> None:
+    """Refuse the name of a picture before it is drawn."""
+    place = Path(name or "x.png")
+    if place.suffix[1:].lower() not in PICTURES:
+        raise ConfigError(f"{flag}={name}: expected a name that ends in .png, .svg or .pdf")
+    if not place.parent.is_dir():
+        raise ConfigError(f"{flag}={name}: the folder '{place.parent}' does not exist")
 
 
 def read_config(flag: flags.FlagHolder) -> ConfigDict:
