@@ -39,13 +39,7 @@ def read_curves(workdir: Path) -> Curves:
     """Read every metric of a run, averaged over its seeds; a line cut off by a kill is left out."""
     if not (workdir / metrics.FILE).exists():
         raise DataError(f"'{workdir}' has no {metrics.FILE}: expected the folder of a run")
-    points: dict[str, list[tuple[int, float]]] = {}
-    for line in metrics.read(workdir):
-        for name, values in line.items():
-            if "/" in name:
-                mean = float(np.mean([float(value) for value in values]))
-                points.setdefault(name, []).append((line["step"], mean))
-    return {name: tuple(np.array(found).T) for name, found in points.items()}  # type: ignore[misc]
+    return metrics.curves(workdir)
 
 
 def choose(runs: dict[str, Curves], wanted: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Checks of a config before anything runs: names that exist, numbers in their ranges."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import jax
 from ml_collections import ConfigDict
@@ -13,7 +13,7 @@ from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.settings import fields
 from zsrl_jax.settings.names import OTHER
-from zsrl_jax.settings.ranges import check_ranges
+from zsrl_jax.settings.ranges import check_ranges, flat
 from zsrl_jax.tasks import SAMPLERS
 
 NAMES: dict[str, Iterable[str]] = {
@@ -73,17 +73,11 @@ def _check_complete(config: ConfigDict) -> None:
     has_all = all(name in config for name in ("domain", "policy"))
     default = fields.defaults_of(config) if has_all else fields.get_config(OTHER, "fb", "btd")
     gone = fields.ABSENT if "oracle" in config else ()
-    for path in _paths(default):
+    for path in flat(default):
         if path.split(".")[0] not in gone and not _has(config, path):
             raise ConfigError(
                 f"the config has no field {path}: expected one made by zsrl_jax.config(...)"
             )
-
-
-def _paths(section: ConfigDict, prefix: str = "") -> Iterator[str]:
-    for name, value in section.items():
-        inner = isinstance(value, ConfigDict)
-        yield from _paths(value, f"{prefix}{name}.") if inner else (f"{prefix}{name}",)
 
 
 def _has(config: ConfigDict, path: str) -> bool:

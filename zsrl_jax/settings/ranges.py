@@ -126,12 +126,18 @@ RANGES: dict[str, Range] = {
 
 def numbers(section: ConfigDict | Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Return every field of a config that is a number or a list of numbers, with its path."""
-    for name, value in section.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, ConfigDict | Mapping):
-            yield from numbers(value, f"{path}.")
-        elif _is_number(value) or (isinstance(value, list | tuple) and any(map(_is_number, value))):
+    for path, value in flat(section, prefix).items():
+        if _is_number(value) or (isinstance(value, list | tuple) and any(map(_is_number, value))):
             yield path, value
+
+
+def flat(section: ConfigDict | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return every field of a config by its path."""
+    found: dict[str, Any] = {}
+    for name, value in section.items():
+        inner = isinstance(value, ConfigDict | Mapping)
+        found |= flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
+    return found
 
 
 def _is_number(value: Any) -> bool:
