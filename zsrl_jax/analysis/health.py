@@ -78,7 +78,7 @@ def _r2(run: Run) -> tuple[str, str] | None:
     if not found:
         return None
     least, mean = min(found, key=lambda name: found[name]), float(np.mean(list(found.values())))
-    state = BAD if mean < 0.1 else WATCH if mean < 0.5 else GOOD
+    state = WATCH if mean < 0.5 else GOOD  # never bad: behaviours may be told apart all the same
     task = least.removeprefix("encoder/r2_")
     return state, f"{mean:.2f} on average, least {found[least]:.2f} ({task})"
 
@@ -160,8 +160,8 @@ RULES = (
     Rule("encoder/orthonormality", _orthonormality,
          "features correlate: more encoder.orthonormality, or a larger encoder.batch"),
     Rule("encoder/r2", _r2,
-         "rewards are not linear in the features: another encoder, a larger encoder.dim, more "
-         "encoder.updates, or data that covers what rewards ask for"),
+         "rewards are not linear in the features, which alone decides no score: if scores are low "
+         "too, another encoder, a larger encoder.dim, more encoder.updates, or wider data"),
     Rule("tasks/unseen_log_likelihood", _likelihood,
          "the mixture overfits: fewer tasks.num_components, or more tasks.num_subtrajectories"),
     Rule("policy/q_abs", _q,

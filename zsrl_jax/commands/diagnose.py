@@ -26,10 +26,12 @@ from zsrl_jax.runs.agent_files import load
 from zsrl_jax.training import metrics
 from zsrl_jax.training.data_source import open_data
 
-PLOT = flags.DEFINE_string("plot", None, "picture to write (.png, .svg, .pdf)")
+PLOT = flags.DEFINE_string("plot", None, "picture to write (.png, .svg, .pdf)", allow_override=True)
 METRICS = flags.DEFINE_list("metrics", [], "metrics to show, such as encoder/loss; default: all")
 PROMPTS = flags.DEFINE_bool("prompts", False, "measure what prompts get of what the policy can do")
-MEMBER = flags.DEFINE_integer("member", 0, "--prompts: which training seed of the run")
+MEMBER = flags.DEFINE_integer(  # other commands have this flag too, in one process of tests
+    "member", 0, "--prompts: which training seed of the run", allow_override=True
+)
 TRIED = flags.DEFINE_integer("tried", 128, "--prompts: task vectors rolled out", 1)
 COLUMNS = 4
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]  # metric -> steps, values
