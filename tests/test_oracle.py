@@ -13,7 +13,8 @@ from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.envs import Simulator
 from zsrl_jax.errors import ConfigError, DataError, TaskError
 from zsrl_jax.seeds import over_seeds, seed_keys
-from zsrl_jax.settings import cells, fields
+from zsrl_jax.settings import cells
+from zsrl_jax.settings import fields as defaults
 from zsrl_jax.settings.checks import check
 from zsrl_jax.settings.names import cell_name
 from zsrl_jax.training.loop import make_loop
@@ -73,7 +74,7 @@ def test_each_lane_learns_its_own_task():
     action = draw.uniform(-1, 1, (8, 50, 1)).astype(np.float32)
     obs = draw.normal(size=(8, 51, 1)).astype(np.float32)
     data = Dataset(obs, action, np.ones((8, 50), np.float32), np.full(8, 50, np.int32))
-    config = fields.get_config("cheetah", "fb", "uniform").policy
+    config = defaults.get_config("cheetah", "fb", "uniform").policy
     config.update({"width": 32, "per_task": 2, "learning_rate": 1e-3, "head": "scalar"})
     policy = oracle.make_policy(config, Spec(1, 1))
     store = to_device(data, fit_normalizer(data, "none"))

@@ -113,3 +113,56 @@ def test_r2_by_task_is_of_each_task_s_reward():
     assert list(r2) == list(rewards)
     assert r2["walk"][0] > 0.999 and r2["walk"][1] < 0.1
     assert r2["walk_backward"][0] == prompts.task_vector(knows, rewards["walk_backward"], 0.0).r2
+
+
+@pytest.fixture
+def labelled():
+    """Features with a mean, and a reward that they express but for some noise."""
+    draw = np.random.default_rng(7)
+    phi = draw.normal(size=(500, 5)) + np.array([3.0, 0, 0, -2.0, 0])
+    return phi, phi @ np.array([1.0, -1.0, 0.5, 0, 2.0]) + 0.1 * draw.normal(size=500)
+
+
+def test_with_an_intercept_constant_and_scale_of_a_reward_change_no_direction(labelled):
+    phi, reward = labelled
+    base = prompts.task_vector(phi, reward, "auto", True)
+    for other in (reward + 100.0, 7.0 * reward, 0.01 * reward - 3.0):
+        found = prompts.task_vector(phi, other, "auto", True)
+        cosine = found.z @ base.z / np.linalg.norm(found.z) / np.linalg.norm(base.z)
+        assert cosine == pytest.approx(1.0, abs=1e-9)
+        assert found.r2 == pytest.approx(base.r2, abs=1e-9)
+    np.testing.assert_allclose(prompts.task_vector(phi, -reward, "auto", True).z, -base.z)
+
+
+def test_a_reward_that_is_linear_in_the_features_gets_its_weights(labelled):
+    phi, _ = labelled
+    z = np.array([0.5, -1.0, 2.0, 0.0, 1.0])
+    for intercept in (True, False):
+        found = prompts.task_vector(phi, phi @ z, "auto", intercept)
+        np.testing.assert_allclose(found.z, z, atol=1e-8)
+        assert found.r2 == pytest.approx(1.0)
+    np.testing.assert_allclose(prompts.task_vector(phi, phi @ z + 9, "auto", True).z, z, atol=1e-8)
+
+
+def test_without_an_intercept_a_constant_does_change_the_answer(labelled):
+    phi, reward = labelled
+    one, other = (prompts.task_vector(phi, reward + c, "auto").z for c in (0.0, 100.0))
+    assert one @ other / np.linalg.norm(one) / np.linalg.norm(other) < 0.9
+
+
+def test_the_best_behaviours_are_those_that_earn_most_by_hand():
+    tasks = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-1.0, 0.0]])
+    size = np.array([1.0, 9.0, 2.0, 50.0])  # z = (1, 0) earns 1, 0, 1.2 and -50
+    z = np.array([1.0, 0.0])
+    np.testing.assert_allclose(prompts.best_behaviours(z, tasks, size, 1), [0.6, 0.8])
+    np.testing.assert_allclose(prompts.best_behaviours(z, tasks, size, 2), [0.8, 0.4])
+    np.testing.assert_allclose(prompts.best_behaviours(5 * z, tasks, size, 2), [0.8, 0.4])
+
+
+def test_centred_goals_differ_from_each_other(labelled):
+    phi, _ = labelled
+    goals = [prompts.goal_vector(phi, g, True) for g in phi[:20]]
+    unit = np.stack([g / np.linalg.norm(g) for g in goals])
+    assert np.abs(unit @ unit.T - np.eye(20)).mean() < 0.6
+    toward = prompts.goal_vector(phi, phi[0], True)
+    assert (phi[0] - phi.mean(axis=0)) @ toward > 0

@@ -1,4 +1,4 @@
-"""What the README shows works as shown."""
+"""What README and CONTRIBUTING show works as shown."""
 
 import re
 import types
@@ -13,10 +13,13 @@ from zsrl_jax.settings import fields
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def test_the_encoder_of_the_readme_learns(noise_dataset, monkeypatch):
-    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def make" in c)
+def test_the_encoder_of_contributing_learns(noise_dataset, monkeypatch):
+    code = next(
+        c for c in re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.S) if "def make" in c
+    )
     module = types.ModuleType("shown")
     exec(code, module.__dict__)
     monkeypatch.setitem(zsrl_jax.ENCODERS, "shown", module)
@@ -47,3 +50,14 @@ def test_files_and_links_exist():
         assert link.startswith("http") or (ROOT / link).exists(), link
     for config in re.findall(r"configs/\w+\.py", README):
         assert (ROOT / config).exists(), config
+
+
+def test_lines_fit_a_page_and_the_layout_is_the_real_one():
+    assert max(len(line) for line in README.splitlines()) <= 100
+    layout = README.split("## Layout")[1].split("\n## ")[0]
+    package = ROOT / "zsrl_jax"
+    for names in re.findall(r"^ {6}(\w[\w/, ]*?)  ", layout, re.M):
+        for name in names.replace(" ", "").split(","):
+            assert (package / name.rstrip("/")).exists() or (package / f"{name}.py").exists(), name
+    rooms = {f.name for f in package.iterdir() if f.is_dir() and f.name != "__pycache__"}
+    assert all(f"{room}/" in layout for room in rooms), rooms

@@ -1,15 +1,17 @@
 """The policy's equations by hand, its batches, and a problem where z decides the best action."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.small_data import counter_dataset
 
 from zsrl_jax import networks, td3
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
-from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.data.sampling import draw_ahead, draw_transitions
 from zsrl_jax.exploration import rnd
-from zsrl_jax.settings import fields
+from zsrl_jax.settings import fields as defaults
 from zsrl_jax.tasks import SAMPLERS, Uniform
 from zsrl_jax.training.loop import make_loop
 from zsrl_jax.types import Spec
@@ -19,6 +21,66 @@ def test_target_takes_the_smaller_critic():
     next_q = jnp.array([[1.0, 5.0], [2.0, 3.0]])
     target = td3.td_target(jnp.array([10.0, 20.0]), jnp.array([0.5, 0.0]), next_q)
     np.testing.assert_allclose(target, [10.5, 20.0])
+
+
+def test_pessimism_goes_from_the_mean_of_the_critics_to_the_smaller():
+    q = jnp.array([[1.0, 5.0], [2.0, 3.0]])
+    np.testing.assert_allclose(td3.cautious(q, 1.0), [1.0, 3.0])
+    np.testing.assert_allclose(td3.cautious(q, 0.0), [1.5, 4.0])
+    np.testing.assert_allclose(td3.cautious(q, 0.5), [1.25, 3.5])
+    psi = jnp.stack([q, 10 * q], axis=-1)  # [2, batch, 2], its value is the first entry
+    target = td3.successor_target(jnp.zeros((2, 2)), jnp.ones(2), psi, q, 0.0)
+    np.testing.assert_allclose(target, [[1.5, 15.0], [4.0, 40.0]])
+
+
+def test_targets_over_three_steps_by_hand():
+    """The rewards of three steps, then the value there; fewer where the episode ends before."""
+    data = counter_dataset([5, 3])  # obs = 1000 episode + row
+    store = to_device(data, fit_normalizer(data, "none"))
+    store = store._replace(discount=store.discount.at[1, 2].set(0.0))  # the second ends for good
+    drawn = draw_ahead(jax.random.key(0), store, 400, 3, 0.5)
+    seen = set()
+    for k in range(400):
+        episode, step = int(drawn.start.episode[k]), int(drawn.start.step[k])
+        steps = min(3, [5, 3][episode] - step)
+        seen.add((episode, step))
+        reached = 1000 * episode + step + np.arange(1, steps + 1)
+        np.testing.assert_allclose(drawn.reached[k, :steps, 0], reached)
+        np.testing.assert_allclose(drawn.weight[k], [0.5**i if i < steps else 0 for i in range(3)])
+        assert drawn.start.next_obs[k, 0] == reached[-1] and drawn.start.obs[k, 0] == reached[0] - 1
+        ends = episode == 1 and step + steps == 3
+        assert drawn.start.discount[k] == (0 if ends else 0.5 ** (steps - 1))
+    assert len(seen) == 8
+
+
+def test_one_step_ahead_is_the_plain_transition(noise_dataset):
+    store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
+    plain = draw_transitions(jax.random.key(3), store, 50)
+    drawn = draw_ahead(jax.random.key(3), store, 50, 1, 0.9)
+    chex.assert_trees_all_equal(drawn.start, plain)
+    np.testing.assert_array_equal(drawn.reached[:, 0], plain.next_obs)
+
+
+@pytest.mark.parametrize("horizon", [1, 4])
+def test_the_label_sums_discounted_rewards_of_the_states_reached(noise_dataset, horizon):
+    section = defaults.get_config("cheetah", "fb", "uniform").policy
+    section.update({"num_tasks": 2, "per_task": 5, "horizon": horizon, "discount": 0.8})
+    store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
+    weight = jax.random.normal(jax.random.key(1), (4, 3))
+    tasks, mean = Uniform(jnp.asarray(1.0), jnp.zeros(3)), jnp.arange(3.0)
+    data = td3.PolicyData(store, None, weight, mean, tasks)
+    table = data._replace(phi=store.obs @ weight)
+    parts = section, lambda w, obs: obs @ w, SAMPLERS["uniform"]
+    batches = [td3.make_sample(*parts)(jax.random.key(2), part) for part in (data, table)]
+    chex.assert_trees_all_close(*batches, rtol=1e-5)  # by table or on the fly
+    batch = batches[0]
+    for k in range(10):
+        episode, step = int(batch.transition.episode[k]), int(batch.transition.step[k])
+        rows = noise_dataset.obs[episode, step + 1 : min(step + horizon, 20) + 1]
+        phi = rows @ np.asarray(weight) - np.asarray(mean)
+        total = sum(0.8**i * p for i, p in enumerate(phi))
+        np.testing.assert_allclose(batch.phi[k], total, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(batch.reward[k], total @ np.asarray(batch.z[k // 5]), atol=1e-4)
 
 
 def test_critic_loss_by_hand():
@@ -77,7 +139,7 @@ def test_no_gradient_into_target_or_reward():
 
 
 def tiny(**fields):
-    config = fields.get_config("cheetah", "fb", "uniform").policy
+    config = defaults.get_config("cheetah", "fb", "uniform").policy
     config.update({"width": 32, "num_tasks": 4, "per_task": 8} | fields)
     return config
 
@@ -192,7 +254,7 @@ def test_head_decides_the_width_of_the_critic(head, width, noise_dataset):
 
 
 def test_default_batch_is_32_tasks_with_64_transitions_each(noise_dataset):
-    config = fields.get_config("cheetah", "fb", "uniform").policy
+    config = defaults.get_config("cheetah", "fb", "uniform").policy
     sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
     batch = sample(jax.random.key(0), policy_data(noise_dataset))
     assert len(np.unique(batch.z, axis=0)) == 32 and batch.reward.shape == (2048,)

@@ -1,25 +1,28 @@
 """From a prompt to a task vector, in closed form and float64: no training.
 
-    reward          z = argmin_z mean (r - phi(s').z)^2 + ridge |z|^2,     scaled to the radius
-    goal            z = E[phi phi^T]^-1 phi(g)
+    reward          z = argmin_{z,c} mean (r - c - phi(s').z)^2 + ridge |z|^2,  scaled to the radius
+    goal            z = (Cov + ridge)^-1 (phi(g) - mean phi)
     demonstration   z = z_tau of the states shown, centred as the training tasks were
 
-`nearest` > 0 (a departure, laptop scale; 0 is the paper) replaces the z of a reward or a goal by
-the mean of the `nearest` task vectors of the data around it, for any sampler. A policy of
-behavioural tasks was trained on such vectors, and the z of a reward lies outside of them (cosine
-0.8 to the nearest), where the policy has to extrapolate. A demonstration's z is such a vector
-already. A one-stage agent (`policy.kind: own`) keeps no task vectors and uses its own z.
+The constant c is there where training centred its rewards (`intercept`; without it: the paper).
+Then r, r + c and k r (k > 0) get the same z, because a constant in a reward changes no policy.
 
-The one-stage FB agent (`policy.kind: own`) has z = E[B r] and z = B(g) instead: the same without
-ridge, on phi = C^-1 B with C from the same states.
+`behaviours` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by what the
+data did: each kept sub-trajectory earns m_tau.z per step, and the answer is the mean task vector of
+those that earn most. A policy of behavioural tasks was trained on such vectors, and the z of a
+reward lies outside of them (cosine 0.8 to the nearest), where the policy has to extrapolate.
+`nearest` > 0 takes the mean of the task vectors nearest to z instead. A demonstration's z is such a
+vector already. A one-stage agent (`policy.kind: own`) keeps no task vectors and uses its own z.
+
+The one-stage FB agent has z = E[B r] and z = B(g) instead: the same without ridge and constant, on
+phi = C^-1 B with C from the same states.
 
 `ridge="auto"` picks the strength, relative to the mean eigenvalue of E[phi phi^T], by generalised
 cross-validation; 0 is the paper. At large d features are nearly collinear, and the solution without
 ridge consists of directions that phi hardly uses, far from every task the policy has seen.
 
-The goal's matrix is the second moment, not the centred covariance: phi nearly contains a constant,
-and the inverse of the centred matrix maps every goal to nearly that one direction (pairwise
-cosines of 0.99 over goals, measured on FB features).
+A goal's covariance gets a ridge of its own: phi nearly contains a constant, and the bare inverse
+maps every goal to nearly that one direction. Without `intercept` the matrix is the second moment.
 """
 
 from typing import NamedTuple

@@ -47,7 +47,7 @@ def test_the_page_of_one_run_is_whole(run, tmp_path):
     text = markdown.make_markdown("a|b*c", [section], [], rows, tmp_path)
     close(section.charts)
     assert text.startswith("# a\\|b\\*c\n") and "<i>" not in text
-    assert "](<figures/run1_scores.png>)" in text and "cheetah\\_run.gif" in text
+    assert "](figures/run1_scores.png)" in text and "cheetah\\_run.gif" in text
     heads = [line for line in text.splitlines() if line.startswith("| encoder")]
     assert heads and all(len(set(x := h.split(" | "))) == len(x) for h in heads)
 
@@ -113,7 +113,7 @@ def test_raw_errors_are_one_line(module, args):
         ("import nothing_there", "No module named 'nothing_there'"),
         ("def get_config(): return 1 / 0", "ZeroDivisionError"),
         ("from ml_collections import ConfigDict\ndef get_config(): return ConfigDict({'a': 1})",
-         "has no field domain: expected one made by zsrl_jax.config"),
+         "has no field checkpoint_every: expected one made by zsrl_jax.config"),
     ],
 )  # fmt: skip
 def test_a_config_file_that_is_wrong_is_one_line(code, told, tmp_path):

@@ -9,11 +9,11 @@ import pytest
 from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.encoders import ENCODERS, byol, fb, losses, lra_sr
-from zsrl_jax.settings import fields
+from zsrl_jax.settings import fields as defaults
 
 
 def small(encoder):
-    config = fields.get_config("cheetah", encoder, "uniform").encoder
+    config = defaults.get_config("cheetah", encoder, "uniform").encoder
     config.update({"dim": 4, "hidden": (8,), "batch": 6})
     if "width" in config:
         config.width = 8

@@ -2,12 +2,14 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from zsrl_jax import gmm
+from zsrl_jax.settings import fields as defaults
 from zsrl_jax.tasks import SAMPLERS, Behaviour, centre_of, occupancy, samplers
 from zsrl_jax.tasks.occupancy import SubTrajectory
 
@@ -19,7 +21,7 @@ def behaviour(phi, length=None):
 
 
 def section(**fields):
-    config = fields.get_config("cheetah", "fb", "btd").tasks
+    config = defaults.get_config("cheetah", "fb", "btd").tasks
     config.update({"num_subtrajectories": 400, "num_components": 3, "num_iters": 10} | fields)
     return config
 
@@ -170,6 +172,28 @@ def test_btd_centered_by_hand():
     pool = occupancy.behaviour_tasks(key_piece, behaviour(PHI), section(), centre_of(params))
     np.testing.assert_allclose(pool, z, rtol=1e-3, atol=1e-3)
     assert all(centre_of(fitted(name)) is None for name in SAMPLERS if name != "btd_centered")
+
+
+@pytest.mark.parametrize("name", ["btd", "subtraj", "full_traj", "mix"])
+def test_center_takes_the_mean_behaviour_out_of_every_behavioural_sampler(name):
+    params = SAMPLERS[name].fit(jax.random.key(0), behaviour(PHI), section(center=True))
+    assert centre_of(params) is not None
+    z = np.asarray(SAMPLERS[name].sample(jax.random.key(1), params, 500))
+    assert 0.2 < (z[:, 0] > 0).mean() < 0.8  # plain tasks point along the mean feature
+    if name == "btd":
+        chex.assert_trees_all_equal(params, fitted("btd_centered"))
+
+
+def test_sizes_are_those_of_the_occupancies_behind_the_task_vectors():
+    key, config = jax.random.key(3), section(center=True)
+    cut = occupancy.draw_subtrajectories(key, jnp.full(6, 30), 400, 1)
+    mean = np.asarray(occupancy.mean_features(behaviour(PHI), cut, config.discount))
+    centre = jnp.asarray(mean.mean(axis=0))
+    for c in (None, centre):
+        z = np.asarray(occupancy.behaviour_tasks(key, behaviour(PHI), config, c))
+        size = np.asarray(occupancy.behaviour_sizes(key, behaviour(PHI), config, c))
+        shown = mean if c is None else mean - np.asarray(c)
+        np.testing.assert_allclose(z * size[:, None] / 5**0.5, shown, rtol=1e-3, atol=1e-4)
 
 
 def test_so_many_task_vectors_are_drawn_as_are_asked_for():

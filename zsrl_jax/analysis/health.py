@@ -134,7 +134,7 @@ def _random(run: Run) -> tuple[str, str] | None:
     played = np.array(returns, np.float64).mean(axis=(0, 2))
     chance = np.array(run.results["random"], np.float64).mean(axis=1)
     names = run.results.get("tasks", range(len(played)))
-    lost = [str(n) for n, p, c in zip(names, played, chance, strict=True) if not p > c]
+    lost = [str(n) for n, p, c in zip(names, played, chance, strict=False) if not p > c]
     state = GOOD if not lost else BAD if len(lost) == len(played) else WATCH
     told = f"{np.nanmean(played):.0f} against {chance.mean():.0f} of the random policy"
     return state, told + (f"; not above it: {', '.join(lost)}" if lost else "")

@@ -4,6 +4,7 @@ import html
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from zsrl_jax.commands.report import figures
 from zsrl_jax.commands.report.figures import Chart
@@ -61,7 +62,7 @@ def _section(section: Section, folder: str, out: Path) -> list[str]:
     for chart in section.charts:
         lines += _picture(chart, folder)
     for film in section.films:
-        lines += [f"[film: {escape(film.name)}](<{relative(film, out)}>)", ""]
+        lines += [f"[film: {escape(film.name)}]({quote(relative(film, out))})", ""]
     for table in section.tables:
         lines += [f"### {escape(table.title)}", "", _line(table.head),
                   "|" + "---|" * len(table.head)]  # fmt: skip
@@ -76,4 +77,4 @@ def _line(texts: Sequence[str]) -> str:
 def _picture(chart: Chart, folder: str) -> list[str]:
     caption, name = escape(chart.caption), f"{folder}{chart.name}.png"
     note = f"{caption} ({escape(stamp(chart.rows))})"
-    return [f"![{caption}](<{name}>)", "", f"*{note}*", ""]
+    return [f"![{caption}]({quote(name)})", "", f"*{note}*", ""]
