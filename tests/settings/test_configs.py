@@ -1,11 +1,13 @@
 """Configs: every cell at every scale is complete, locked, and chosen by its argument."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import pytest
 from helpers.person import ROOT
+from ml_collections import ConfigDict
 
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
 from zsrl_jax.errors import ConfigError, TaskError
@@ -155,7 +157,7 @@ def test_own_policy_is_for_encoders_that_train_one(monkeypatch):
     config.policy.kind = "own"
     check(config)
     assert cell_name(config) == "cheetah_fb_own"
-    monkeypatch.setitem(ENCODERS, "plain", object())
+    monkeypatch.setitem(ENCODERS, "plain", SimpleNamespace(default_config=ConfigDict))
     config.encoder.name = "plain"
     with pytest.raises(ConfigError, match="kind is own, but the encoder plain trains no policy"):
         check(config)

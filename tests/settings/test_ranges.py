@@ -4,6 +4,7 @@ import math
 
 import pytest
 from helpers.person import command
+from ml_collections import ConfigDict
 
 from zsrl_jax import DOMAINS, ENCODERS
 from zsrl_jax.errors import ConfigError
@@ -105,6 +106,7 @@ def test_a_section_without_types_takes_no_words():
 def test_an_encoder_of_ones_own_brings_ranges(monkeypatch):
     class Own:
         RANGES = {"depth": (1, 4)}
+        default_config = staticmethod(ConfigDict)
 
     monkeypatch.setitem(ENCODERS, "own", Own)
     config = cells.config("cheetah", "aenc", "btd", "smoke")

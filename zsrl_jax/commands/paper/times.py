@@ -8,7 +8,7 @@ from zsrl_jax.commands.paper.cells import Cell, Place
 from zsrl_jax.commands.paper.progress import STAGE, cost
 from zsrl_jax.commands.report.load import read_results
 
-RATES = {
+RATES: dict[str, dict[str, float]] = {
     "laptop": {
         "aenc": 166, "trans": 169, "lra_p": 171, "lra_sr": 123, "byol": 150, "byol_gamma": 74,
         "fb": 46, "policy": 74,

@@ -37,14 +37,14 @@ def score_chart(row: Row, mark: str) -> Chart:
         axis.bar(range(len(tasks)), scores.mean(axis=0), 0.6, color=CYCLE[0])
     for seed in scores if len(scores) > 1 else ():
         axis.plot(range(len(tasks)), seed, "k.", markersize=4)
-    keys = [patch("agent" + (" (dots: seeds)" if len(scores) > 1 else ""), CYCLE[0])]
+    keys: list[Any] = [patch("agent" + (" (dots: seeds)" if len(scores) > 1 else ""), CYCLE[0])]
     marks = {
         "random policy": (np.mean(results["random"], axis=1), "black", ":"),
         "data's mean episode": (results.get("data_mean"), "#2ca02c", "-"),
         "data's best 100 steps": (results.get("data_best"), RED, "--"),
     }
     for label, (values, shade, dash) in marks.items():
-        if values is not None:
+        if values is not None and len(values) == len(tasks):
             places = np.arange(len(tasks))
             axis.hlines(values, places - 0.38, places + 0.38, color=shade, linestyle=dash)
             keys.append(line(label, shade, dash))

@@ -126,7 +126,9 @@ def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
     drawn = [chart for i, row in enumerate(shown) for chart in single.charts(row, f"run{i + 1}")]
     tabled = [table for row in shown for table in single.tables(row)]
     films = tuple(film for row in shown for film in single.films(row))
-    notes = () if films else (f"No film yet: {usage_of('video', str(shown[0].folder))}",)
+    notes: tuple[str, ...] = (
+        () if films else (f"No film yet: {usage_of('video', str(shown[0].folder))}",)
+    )
     if len(rows) > len(shown):
         notes += (f"{len(rows)} runs: the first {len(shown)} are shown in full.",)
     return [Section(study, drawn, [*tables.by_task(study), *tabled], films, notes)]
