@@ -1,5 +1,8 @@
 """Strict JAX for every test: no silent rank promotion; programs kept; little memory."""
 
+import contextlib
+import ctypes
+import gc
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -27,6 +30,9 @@ def little_memory():
     """Forget compiled programs between modules: they are on disk, and a worker stays small."""
     yield
     jax.clear_caches()
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # only glibc has it
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # else freed memory stays with the process
 
 
 @pytest.fixture
