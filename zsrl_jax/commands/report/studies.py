@@ -18,8 +18,117 @@ class Section(NamedTuple):
     charts: list[Chart]
     tables: list[Table]
     films: tuple[Path, ...] = ()
-    told = usage_of("video", str(shown[0].folder))
-    notes: tuple[str, ...] = () if films else (f"No film yet: {told}",)
+    notes: tuple[str, ...] = ()
+
+
+def sampler_table(study: Loaded) -> Table:
+    """Show the samplers, with and without a centred reward, beside the paper's figures."""
+    domains = study.names("domain")
+    head = ["tasks from"]
+    for domain in domains:
+        head += [f"{domain}, centred", f"{domain}, as in the paper", f"{domain}: published (ExORL)"]
+    body = []
+    for sampler in study.names("sampler"):
+        line = [Entry(sampler)]
+        for domain in domains:
+            for centred in (True, False):
+                rows = [r for r in study.pick(domain=domain, sampler=sampler)
+                        if r.fields.get("policy.center_reward", True) == centred]  # fmt: skip
+                line += [spread_entry(r.scores, r.folder) for r in rows[:1]]
+            known = study.published.get(domain, {}).get(sampler)
+            line.append(Entry(f"{known[0]:g} ± {known[1]:g}", known[0]) if known else Entry("none"))
+        body.append(line)
+    title = f"Samplers on {', '.join(study.names('encoder'))} features, with and without "
+    title += "policy.center_reward; published: FB features, ExORL data"
+    return Table(title, head, body)
+
+
+def draw_main(study: Loaded) -> Section:
+    """Draw bars and profiles; make tables of tasks, wins and losses, and interquartile means."""
+    tabled = [tables.comparison(study), tables.aggregate(study), *tables.by_task(study)]
+    return Section(study, [charts.bars(study), charts.profiles(study)], tabled)
+
+
+def draw_spread(study: Loaded) -> Section:
+    """Draw boxes over encoders."""
+    return Section(study, [charts.boxes(study)], [tables.aggregate(study)])
+
+
+def draw_along(study: Loaded) -> Section:
+    """Draw score against the study's axis."""
+    return Section(study, [lines.along(study)], tables.by_task(study))
+
+
+def draw_samplers(study: Loaded) -> Section:
+    """Draw bars of samplers and the ablation table, for each encoder."""
+    parts = []
+    for encoder in study.names("encoder"):
+        rows = [row for row in study.rows if row.encoder == encoder or row.kind == "oracle"]
+        parts.append(study._replace(rows=rows))
+    drawn = [charts.sampler_bars(part) for part in parts]
+    if len(parts) > 1:
+        names = study.names("encoder")
+        drawn = [c._replace(name=f"{c.name}_{e}") for c, e in zip(drawn, names, strict=True)]
+    return Section(study, drawn, [*map(sampler_table, parts), *tables.by_task(study)])
+
+
+def draw_dilution(study: Loaded) -> Section:
+    """Draw the variance of returns against d."""
+    return Section(study, [lines.dilution(study)], [measures.dilution_table(study)])
+
+
+def draw_components(study: Loaded) -> Section:
+    """Draw score and unseen likelihood against K."""
+    return Section(study, [lines.components(study)], tables.by_task(study))
+
+
+def draw_task_space(study: Loaded) -> Section:
+    """Draw the space of tasks."""
+    return Section(study, measures.task_space(study), [measures.overlap_table(study)])
+
+
+SECTIONS: dict[str, Callable[[Loaded], Section]] = {
+    "main": draw_main,
+    "spread": draw_spread,
+    "dimension": draw_along,
+    "alpha": draw_along,
+    "samplers": draw_samplers,
+    "dilution": draw_dilution,
+    "components": draw_components,
+    "subtrajectories": draw_along,
+    "task_space": draw_task_space,
+}
+
+
+def make_section(study: Loaded) -> Section:
+    """Draw a study as it is on disk; its charts are named by its place, then by the study."""
+    section = SECTIONS[study.name](study)
+    named = [chart._replace(name=(Path(study.place) / chart.name).as_posix())
+             for chart in section.charts]  # fmt: skip
+    return section._replace(charts=named)
+
+
+def in_order(studies: list[Loaded]) -> list[Loaded]:
+    """Return studies place by place, each in the order of SECTIONS."""
+    order = list(SECTIONS)
+    return sorted(studies, key=lambda study: (study.place, order.index(study.name)))
+
+
+def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
+    """Return a section with the scores of runs that belong to no study, if there are any."""
+    known = {row.folder.resolve() for section in sections for row in section.study.rows}
+    rows = [row for row in runs if row.folder.resolve() not in known]
+    if not rows:
+        return []
+    scales = sorted({row.results["scale"] for row in rows if row.results})
+    study = Loaded("runs", "Runs that belong to no study", ", ".join(scales), "", rows, {}, ".")
+    shown = rows[: single.MOST]
+    drawn = [chart for i, row in enumerate(shown) for chart in single.charts(row, f"run{i + 1}")]
+    tabled = [table for row in shown for table in single.tables(row)]
+    films = tuple(film for row in shown for film in single.films(row))
+    notes: tuple[str, ...] = (
+        () if films else (f"No film yet: {usage_of('video', str(shown[0].folder))}",)
+    )
     if len(rows) > len(shown):
         notes += (f"{len(rows)} runs: the first {len(shown)} are shown in full.",)
     return [Section(study, drawn, [*tables.by_task(study), *tabled], films, notes)]
