@@ -51,7 +51,7 @@ format: $(READY)
 
 # The documentation site, into site/. A broken link or a missing name is an error.
 docs: $(DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "docs: open site/index.html"
 
 $(DOCS): $(READY)

@@ -5,7 +5,7 @@ The default scale is smoke. It takes about a minute on one core, most of it to c
 that the next time. It shows the steps and learns nothing.
 
     python examples/01_train_and_score.py
-    python examples/01_train_and_score.py --scale=laptop    # 10 minutes on two cores, real scores
+    python examples/01_train_and_score.py --scale=laptop    # 15 minutes on two cores, real scores
 """
 
 import argparse

@@ -5,7 +5,7 @@ policy pi(s, z) trained on the rewards phi(s).z. Afterwards a new reward functio
 phi, which gives its z, and pi(., z) is its policy: no more training.
 
 Names are imported when they are first used: loading an agent and acting with it imports neither an
-optimiser nor a simulator.
+optimiser nor dm_control.
 """
 
 import importlib

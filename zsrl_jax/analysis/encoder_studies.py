@@ -107,7 +107,7 @@ def _alive(run: Run) -> list[int]:
 def _plain(config: ConfigDict) -> ConfigDict:
     """Return a config whose prompts give the regression's z, not the data's nearest task."""
     plain = config.copy_and_resolve_references()
-    plain.infer.nearest = 0
+    plain.infer.nearest = plain.infer.behaviours = 0
     return plain
 
 

@@ -126,7 +126,8 @@ class Asked:
                 checkpoint.write_manifest(place, meta, manifest["files"])
 
     def _defaults(self, stage: str) -> dict[str, Any]:
-        return facts(fields.defaults_of(self.config), stage, self.fingerprint or "")
+        found = facts(fields.defaults_of(self.config), stage, self.fingerprint or "")
+        return found | {"oracle.center": False}  # what oracles did before they had that field
 
 
 def forced(workdir: Path) -> list[dict[str, Any]]:

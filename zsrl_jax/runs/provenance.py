@@ -12,6 +12,7 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
+import zsrl_jax
 from zsrl_jax.data import Dataset
 from zsrl_jax.files.atomic import write_text
 
@@ -22,7 +23,8 @@ PACKAGES = ("jax", "flax", "optax", "distrax", "orbax-checkpoint", "dm_control",
 def versions() -> dict[str, str]:
     """Return the versions that a result depends on."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found, "backend": jax.default_backend()}
+    own = {"zsrl_jax": zsrl_jax.__version__, "python": platform.python_version()}
+    return {**own, **found, "backend": jax.default_backend()}
 
 
 def describe(config: ConfigDict, dataset: Dataset, mark: str = "") -> dict[str, Any]:

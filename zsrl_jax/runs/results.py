@@ -1,38 +1,36 @@
 """A run's results.json: scores by seed, task and episode, and where they come from."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zsrl_jax.files.atomic import write_text
-from zsrl_jax.runs import identity, provenance
+from zsrl_jax.runs import identity
 from zsrl_jax.types import Failure
 
 if TYPE_CHECKING:
-    from zsrl_jax.data import Dataset
     from zsrl_jax.evaluation import Scores
-    from zsrl_jax.training.run import Run
 
 FILE = "results.json"
 
 
 def describe_run(
-    run: "Run",
-    dataset: "Dataset",
+    workdir: Path,
     scores: "Scores | None",
+    origin: dict[str, Any],
+    failed: Iterable[Failure],
     seconds: dict[str, float],
-    command: list[str],
 ) -> dict[str, Any]:
-    """Return the content of results.json of a finished run."""
+    """Return all that results.json holds of a finished run; `origin` comes from `provenance`."""
     return (
         describe_scores(scores)
-        | provenance.describe(run.config, dataset, run.fingerprint)
+        | origin
         | {
-            "command": command,
-            "failed": [failure._asdict() for failure in run.failed.values()],
-            "forced": identity.forced(run.workdir),
+            "failed": [failure._asdict() for failure in failed],
+            "forced": identity.forced(workdir),
             "seconds": seconds,
         }
     )

@@ -11,7 +11,9 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.encoders import ENCODERS
 
-BEFORE = {"infer.intercept": False}  # what runs did before a field existed, if not its default
+BEFORE: dict[str, Any] = {
+    "infer.intercept": False
+}  # what runs did before a field existed, if not its default
 ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
 
 

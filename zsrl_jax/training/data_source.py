@@ -26,7 +26,7 @@ def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = T
     Without `collect_missing` a collection that is not there is an error.
     """
     section = config.data
-    path = given_path(config, quiet)
+    path = given_path(config)
     if path is not None:
         dataset = load_dataset(
             path, section.format, section.max_episodes or None, every_nth=section.every_nth,

@@ -25,7 +25,7 @@ from zsrl_jax.devices import mesh, processes
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.evaluation import Scores, evaluate
 from zsrl_jax.oracle import Oracle, OracleParams
-from zsrl_jax.runs import agent_files, results
+from zsrl_jax.runs import agent_files, provenance, results
 from zsrl_jax.settings.names import is_own
 from zsrl_jax.tasks import SAMPLERS, centre_of
 from zsrl_jax.training import data_source, streaming
@@ -69,6 +69,7 @@ def complete(
     command: list[str] | None = None,
     quiet: bool = False,
     force: bool = False,
+    notes: dict[str, Any] | None = None,
 ) -> Finished:
     """Check, lock the folder, train every stage that is not done, score, and write the results."""
     config, dataset = data_source.given(config, dataset)
@@ -80,6 +81,7 @@ def complete(
         def conclude() -> None:
             agent_files.save(agent, workdir)
             told["scores"], told["results"] = _score(agent, run, data, command or [])
+            told["results"] |= notes or {}
             results.write(workdir, told["results"])
 
         processes.first(conclude)
@@ -100,7 +102,9 @@ def _score(
     if scores and run.failed:
         scores = scores.without({f.seed - run.config.seed for f in run.failed.values()})
     seconds = run.seconds | {"evaluate": time.monotonic() - start}
-    return scores, results.describe_run(run, dataset, scores, seconds, command)
+    origin = provenance.describe(run.config, dataset, run.fingerprint) | {"command": command}
+    failed = run.failed.values()
+    return scores, results.describe_run(run.workdir, scores, origin, failed, seconds)
 
 
 def _beside_data(scores: Scores, dataset: Dataset) -> Scores:

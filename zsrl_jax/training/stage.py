@@ -44,7 +44,7 @@ class Work:
         save = step_saves.Save(*processes.first(self._find))
         if save.folder is None:
             return
-        self.state = checkpoint.restore(save.folder, like)
+        self.state = checkpoint.restore(save.folder, like, checked=processes.is_first())
         self.done = self.saved = self.found = save.step
         self.good, self.spent = [save.step], save.meta["seconds"]
         self.pending = save.meta["pending"]

@@ -19,6 +19,7 @@ from zsrl_jax.commands.report.load import read_results
 from zsrl_jax.errors import ConfigError
 from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.settings.cells import oracle_config
+from zsrl_jax.settings.fields import with_defaults
 from zsrl_jax.settings.scales import STUDY_SIZES, StudySize
 
 Fields = tuple[tuple[str, Any], ...]
@@ -91,8 +92,10 @@ class Cell(NamedTuple):
     def is_done(self, place: Place) -> bool:
         """Tell whether the cell has results of exactly this config."""
         results = read_results(self.folder(place))
-        asked = json.loads(self.config(place).to_json_best_effort())
-        return results is not None and results["config"] == asked
+        if results is None:
+            return False
+        stored = json.loads(with_defaults(results["config"]).to_json_best_effort())
+        return stored == json.loads(self.config(place).to_json_best_effort())
 
 
 def _study_command(cell: Cell, place: Place) -> list[str]:

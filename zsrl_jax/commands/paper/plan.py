@@ -17,6 +17,7 @@ from zsrl_jax.files.atomic import write_text
 from zsrl_jax.runs.identity import differing, facts
 from zsrl_jax.runs.identity import tell as told
 from zsrl_jax.runs.provenance import FILE as RUN
+from zsrl_jax.settings.fields import with_defaults
 
 
 def study_names(args: list[str]) -> list[str]:
@@ -37,7 +38,7 @@ def check_folders(cells: list[Cell], place: Place) -> None:
         known = read_results(cell.folder(place)) or read_results(cell.folder(place), RUN)
         if known is None:
             continue
-        found = differing(_decisive(ConfigDict(known["config"]), cell),
+        found = differing(_decisive(with_defaults(known["config"]), cell),
                           _decisive(cell.config(place), cell))  # fmt: skip
         if found:
             raise ConfigError(

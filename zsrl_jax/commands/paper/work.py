@@ -34,9 +34,7 @@ def do(cell: Cell, place: Place, tell: Callable[[str], object] = str) -> Path:
     dataset = _data(cell, place)
     spent = time.monotonic() - start
     tell("")
-    found = KINDS[cell.kind](cell, place, dataset)
-    found["seconds"] = {"data": spent, **found["seconds"]}
-    results.write(folder, found | {"kind": cell.kind})
+    KINDS[cell.kind](cell, place, dataset, spent)
     return folder
 
 
@@ -69,45 +67,47 @@ def _data(cell: Cell, place: Place) -> Dataset:
     return KEPT[asked]
 
 
-def _encoder(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
-    config = cell.config(place)
-    seconds = encoder_studies.train_encoder(config, dataset, cell.folder(place), QUIET)
-    return _told(cell, place, dataset) | {"seconds": dict(seconds)}
+def _encoder(cell: Cell, place: Place, dataset: Dataset, spent: float) -> None:
+    config, folder = cell.config(place), cell.folder(place)
+    seconds = encoder_studies.train_encoder(config, dataset, folder, QUIET)
+    _write(cell, place, dataset, {"data": spent, **seconds})
 
 
-def _score(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
+def _score(cell: Cell, place: Place, dataset: Dataset, spent: float) -> None:
     folder, command = cell.folder(place), cell.command(place)
-    return complete(cell.config(place), dataset, folder, command=command, quiet=QUIET).results
+    notes = {"kind": cell.kind, "data_seconds": round(spent, 1)}
+    complete(cell.config(place), dataset, folder, command=command, quiet=QUIET, notes=notes)
 
 
-def _dilution(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
+def _dilution(cell: Cell, place: Place, dataset: Dataset, spent: float) -> None:
     config, folder, start = cell.config(place), cell.folder(place), time.monotonic()
     measured = encoder_studies.dilution(config, dataset, folder, QUIET, **dict(cell.options))
-    return _measured(cell, place, dataset, start, dilution=measured)
+    seconds = {"data": spent, "measure": time.monotonic() - start}
+    _write(cell, place, dataset, seconds, dilution=measured)
 
 
-def _task_space(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
+def _task_space(cell: Cell, place: Place, dataset: Dataset, spent: float) -> None:
     config, folder, start = cell.config(place), cell.folder(place), time.monotonic()
-    measured, vectors = encoder_studies.task_space(
-        config, dataset, folder, QUIET, **dict(cell.options)
-    )
+    options = dict(cell.options)
+    measured, vectors = encoder_studies.task_space(config, dataset, folder, QUIET, **options)
     arrays: dict[str, Any] = dict(vectors)
     np.savez_compressed(folder / "vectors.npz", **arrays)
-    return _measured(cell, place, dataset, start, task_space=measured)
+    seconds = {"data": spent, "measure": time.monotonic() - start}
+    _write(cell, place, dataset, seconds, task_space=measured)
 
 
-def _told(cell: Cell, place: Place, dataset: Dataset) -> dict[str, Any]:
-    """Return what every result records: where it comes from, and its command."""
-    return provenance.describe(cell.config(place), dataset) | {"command": cell.command(place)}
-
-
-def _measured(
-    cell: Cell, place: Place, dataset: Dataset, start: float, **measured: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the results of a cell without scores, with what every result records."""
-    found = _told(cell, place, dataset) | measured
-    found["failed"] = [failure for part in measured.values() for failure in part.pop("failed")]
-    return found | {"seconds": {"measure": time.monotonic() - start}}
+def _write(
+    cell: Cell,
+    place: Place,
+    dataset: Dataset,
+    seconds: dict[str, float],
+    **measured: dict[str, Any],
+) -> None:
+    """Write what was measured without scores, with its origin and its command."""
+    failed = [failure for part in measured.values() for failure in part.pop("failed")]
+    found = provenance.describe(cell.config(place), dataset) | measured
+    found |= {"command": cell.command(place), "kind": cell.kind, "seconds": seconds}
+    results.write(cell.folder(place), found | ({"failed": failed} if measured else {}))
 
 
 KINDS = {
