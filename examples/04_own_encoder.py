@@ -31,7 +31,8 @@ def make(config, spec):
 
 def main() -> None:
     """Register the encoder under a name, and train with it like with any other."""
-    zsrl_jax.ENCODERS["inverse"] = SimpleNamespace(make=make, default_config=ConfigDict)
+    inverse = SimpleNamespace(make=make, default_config=ConfigDict)
+    zsrl_jax.register(encoder=inverse, name="inverse")
     config = zsrl_jax.config("cheetah", "inverse", "btd", scale="smoke")
     agent = zsrl_jax.train(config, workdir="runs/own_encoder")
     print(agent)

@@ -11,8 +11,9 @@ from helpers.person import ROOT
 PACKAGE = ROOT / "zsrl_jax"
 ROOMS = [  # each may import what stands before it, and itself
     "errors", "types", "devices.precision", "seeds", "devices", "files", "envs", "data",
-    "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts", "settings", "agent",
-    "oracle", "runs", "evaluation", "exploration", "training", "analysis", "commands", "__main__",
+    "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts", "registration",
+    "settings", "agent", "oracle", "runs", "asked_tasks", "rollouts", "evaluation", "exploration",
+    "training", "analysis", "commands", "__main__",
 ]  # fmt: skip
 METHOD = ["seeds", "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts", "agent",
           "oracle"]  # fmt: skip

@@ -20,6 +20,8 @@ def test_the_tour_runs_from_top_to_bottom(tmp_path, monkeypatch):
     NotebookClient(book, timeout=600, kernel_name="python3", resources=where).execute()
     printed = [out for cell in book.cells for out in cell.get("outputs", [])]
     assert sum("image/png" in out.get("data", {}) for out in printed) == 5
+    assert sum("image/gif" in out.get("data", {}) for out in printed) == 1  # a film of all prompts
+    assert "your function stand_tall of physics states" in str(printed)
     assert not any(out["output_type"] == "error" for out in printed)
     assert "1 seed(s) x 1 episodes" in str(printed)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zsrl_jax.evaluation import Scores, evaluate
     from zsrl_jax.exploration.collection import collect
     from zsrl_jax.oracle import Oracle
+    from zsrl_jax.registration import register
     from zsrl_jax.runs.agent_files import load
     from zsrl_jax.settings.cells import config, oracle_config
     from zsrl_jax.tasks import SAMPLERS
@@ -41,6 +42,7 @@ _HOMES = {
     "evaluate": "evaluation",
     "collect": "exploration.collection",
     "Oracle": "oracle",
+    "register": "registration",
     "load": "runs.agent_files",
     "config": "settings.cells",
     "oracle_config": "settings.cells",
@@ -66,6 +68,7 @@ __all__ = [
     "load_dataset",
     "oracle_config",
     "quantities",
+    "register",
     "relabel",
     "render",
     "train",

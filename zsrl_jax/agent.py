@@ -27,6 +27,8 @@ from zsrl_jax.types import Spec
 
 Reward = str | Callable[[Any], Any] | tuple[Any, Any] | list[Any]
 WEAK_R2 = 0.1  # below this, a prompt is answered with a warning
+FAR = 5.0  # deviations outside of the data's states: beyond, a prompt is answered with a warning
+SMALL = 1e-3  # least deviation of an entry of the states, for those that hardly vary
 
 
 class AgentParams(NamedTuple):
@@ -132,8 +134,11 @@ class Agent:
                 f"infer got {len(given)} prompts: expected exactly one of "
                 "reward, goal, demonstration"
             )
+        constant = None
         if reward is not None:
-            solved = self._regress(*self._label(reward))
+            states, values = self._label(reward)
+            constant = self._constant(values)
+            solved = self._regress(states, values)
         elif goal is not None:
             solved = self._aim(goal)
         else:
@@ -146,7 +151,9 @@ class Agent:
             if demonstration is None:
                 z = np.stack([self._answer(i, own) for i, own in enumerate(z)])
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
-        if reward is not None and not (r2 >= WEAK_R2).all():
+        if constant is not None:
+            warnings.warn(f"{constant}; expect no particular behaviour", stacklevel=3)
+        elif reward is not None and not (r2 >= WEAK_R2).all():
             told = f"R^2 {r2.min():.2f} on held-out states" if (r2 < WEAK_R2).any() else "no R^2"
             warnings.warn(
                 f"the features hardly express this reward: {told}; expect a weak policy",
@@ -167,6 +174,15 @@ class Agent:
         config = self.config
         return bool(config.infer.intercept and config.policy.center_reward and not self.is_own)
 
+    def reward_weights(self, z: Float[np.ndarray, "seed d"]) -> Float[np.ndarray, "seed d"]:
+        """Return w of the reward features(s).w that a task vector asks for: z, or C^-1 z for B."""
+        z = np.asarray(z, np.float64)
+        if not self.is_own:
+            return z
+        phi = self.features(self.params.prompt_obs).astype(np.float64)
+        moment = np.einsum("snd,sne->sde", phi, phi) / phi.shape[1]
+        return np.stack([np.linalg.pinv(m, hermitian=True) @ v for m, v in zip(moment, z)])  # noqa: B905
+
     def _answer(self, seed: int, z: np.ndarray) -> np.ndarray:
         """Return what the policy is asked for: z, or behaviours of the data that fit it."""
         section, tasks = self.config.infer, np.asarray(self.params.tasks)[seed]
@@ -179,9 +195,9 @@ class Agent:
         return prompts.on_sphere(z, self.radius)
 
     def _aim(self, goal: Any) -> list[Regression]:
-        if np.ndim(goal) != 1:
-            raise DataError(f"goal has shape {np.shape(goal)}: expected one state, [O]")
-        aim = self.features(np.asarray(goal)[None])[:, 0]
+        if np.shape(goal) != (width := self.spec.obs_dim,):
+            raise DataError(f"goal has shape {np.shape(goal)}: expected one state, ({width},)")
+        aim = self.features(self._shown(goal, "goal"))[:, 0]
         if self.is_own:
             return [_unscored(g) for g in aim]
         phi = self.features(self.params.prompt_obs)
@@ -190,7 +206,7 @@ class Agent:
 
     def _follow(self, demonstration: Any) -> list[Regression]:
         discount = self.config.tasks.discount
-        shown = self.features(np.atleast_2d(demonstration))
+        shown = self.features(self._shown(demonstration, "demonstration"))
         centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
         return [
             _unscored(prompts.demonstration_vector(p, discount) - np.asarray(c, np.float64))
@@ -202,7 +218,13 @@ class Agent:
         if isinstance(reward, tuple | list):
             if len(reward) != 2:
                 raise DataError(f"reward has {len(reward)} parts: expected (states, rewards)")
-            return reward[0], np.asarray(reward[1], np.float64).reshape(-1)
+            states = self._shown(reward[0], "reward's states")
+            return states, as_numbers(reward[1], "rewards").reshape(-1)
+        if not isinstance(reward, str) and not callable(reward):
+            raise DataError(
+                f"reward is a {type(reward).__name__}: expected a task's name, a function of "
+                "physics states, or (states, rewards)"
+            )
         physics = self.params.prompt_physics
         if physics is None or (isinstance(reward, str) and self.domain is None):
             raise DataError(
@@ -227,20 +249,52 @@ class Agent:
         return [prompts.task_vector(p, reward, ridge, self.has_intercept) for p in phi]
 
     def _observations(self, given: Any, name: str) -> Array:
-        obs: Array = jnp.asarray(given, jnp.float32)
+        obs: Array = jnp.asarray(as_numbers(given, name))
         if obs.ndim != 2 or obs.shape[1] != self.spec.obs_dim:
-            raise DataError(f"{name} have shape {obs.shape}: expected (n, {self.spec.obs_dim})")
+            raise DataError(f"{name} has shape {obs.shape}: expected (n, {self.spec.obs_dim})")
         return obs
+
+    def _shown(self, given: Any, name: str) -> np.ndarray:
+        """Return the states of a prompt; refuse none and NaN, warn of states far from the data."""
+        obs = np.atleast_2d(as_numbers(given, name))
+        if obs.size == 0:
+            raise DataError(f"{name} is empty: expected at least one state")
+        self._observations(obs, name)
+        if bad := int((~np.isfinite(obs)).any(axis=1).sum()):
+            raise DataError(f"{name} is not finite in {bad} of {len(obs)} states")
+        known = np.asarray(self.params.prompt_obs, np.float64)
+        size = np.maximum(known.std(axis=0), SMALL)
+        outside = np.maximum(known.min(axis=0) - obs, obs - known.max(axis=0)) / size
+        if (far := outside.max()) > FAR:
+            entry = int(np.unravel_index(outside.argmax(), outside.shape)[1])
+            warnings.warn(
+                f"{name} lies {far:.0f} deviations outside of the data (entry {entry}): the "
+                "features know nothing about such states; expect a weak policy",
+                stacklevel=5,
+            )
+        return obs
+
+    def _constant(self, reward: np.ndarray) -> str | None:
+        """Say that a reward is the same on every state; refuse it if that leaves no task vector."""
+        if not len(reward) or np.ptp(reward) > 1e-9 * np.abs(reward).max():
+            return None  # an empty or NaN reward is told of by the regression
+        told = f"the reward is {reward[0]:.4g} on every state, so it prefers none"
+        if self.has_intercept or reward[0] == 0:
+            raise DataError(f"{told}: expected one that varies over the data's states")
+        return told
 
 
 def _unscored(z: np.ndarray) -> Regression:
     return Regression(z, float("nan"), float("nan"))
 
 
-def align(agent: Any, obs: Any, z: Any) -> tuple[Float[Array, "seed *b o"], Float[Array, "..."]]:
+def align(
+    agent: Any, obs: Any, z: Any
+) -> tuple[Float[np.ndarray, "seed *b o"], Float[np.ndarray, "..."]]:
     """Bring states and task vectors to the same leading axes: seeds, then any batch."""
-    obs, z, seeds = jnp.asarray(obs, jnp.float32), jnp.asarray(z, jnp.float32), agent.num_seeds
-    if obs.shape[-1] != agent.spec.obs_dim or z.shape[-1] != agent.z_dim:
+    obs, z, seeds = as_numbers(obs, "obs"), as_numbers(z, "z"), agent.num_seeds
+    widths = [x.shape[-1] if x.ndim else 0 for x in (obs, z)]
+    if widths != [agent.spec.obs_dim, agent.z_dim]:
         raise DataError(
             f"act got obs {obs.shape} and z {z.shape}: expected last axes "
             f"{agent.spec.obs_dim} and {agent.z_dim}"
@@ -252,9 +306,21 @@ def align(agent: Any, obs: Any, z: Any) -> tuple[Float[Array, "seed *b o"], Floa
             f"act got obs {obs.shape}: expected one state, or axis 0 of {seeds} "
             "seed(s), such as obs[None] for a batch of one seed"
         )
-    obs = jnp.broadcast_to(obs, (seeds, obs.shape[-1])) if obs.ndim == 1 else obs
+    for name, x in (("obs", obs), ("z", z)):
+        if bad := int((~np.isfinite(x)).sum()):
+            raise DataError(f"act got {name} with {bad} value(s) that are not finite")
+    obs = np.broadcast_to(obs, (seeds, obs.shape[-1])) if obs.ndim == 1 else obs
     axes = max(obs.ndim, z.ndim) - 2
     obs, z = (x.reshape(x.shape[0], *(1,) * (axes + 2 - x.ndim), *x.shape[1:]) for x in (obs, z))
     lead = (seeds, *np.broadcast_shapes(obs.shape[1:-1], z.shape[1:-1]))
-    obs, z = (jnp.broadcast_to(x, (*lead, x.shape[-1])) for x in (obs, z))
+    obs, z = (np.broadcast_to(x, (*lead, x.shape[-1])) for x in (obs, z))
     return obs, z
+
+
+def as_numbers(given: Any, name: str) -> Float[np.ndarray, "..."]:
+    """Return an array of float32, or raise that it is something else."""
+    try:
+        return np.asarray(given, np.float32)
+    except (TypeError, ValueError):
+        kind = type(given).__name__
+        raise DataError(f"{name} is a {kind} that holds no numbers: expected an array") from None

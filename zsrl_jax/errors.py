@@ -51,3 +51,17 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"unknown {kind} '{name}': {hint}known: {', '.join(options)}"
+
+
+def missing_domain(domain: str | None, instead: str = "") -> str:
+    """Return the message for what needs a domain that is not known here, and what to do."""
+    then = f", or {instead}" if instead else ""
+    if domain is None:
+        return (
+            "the agent's data is of no known domain, so there is no simulator: register yours "
+            f"(zsrl_jax.register(domain=...)) and name it when you train{then}"
+        )
+    return (
+        f"domain '{domain}' is not known in this process: zsrl_jax.register(domain=...) it "
+        f"first{then}"
+    )

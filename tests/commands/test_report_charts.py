@@ -222,7 +222,8 @@ def test_runs_of_no_study_have_a_table_of_their_own(place, tmp_path):
     study = make_section(load_study(place.root / "samplers.study.json"))
     figures.close(study.charts)
     (section,) = loose_runs([study], load_runs(tmp_path))
-    (table,) = section.tables
+    figures.close(section.charts)
+    table = section.tables[0]
     mine, chance, ideal = table.body
     assert mine[-1].text == "mine" and chance[0].text == "random policy"
     score = float(np.mean([x[1] for x in found["returns"]]))
@@ -233,6 +234,7 @@ def test_runs_of_no_study_have_a_table_of_their_own(place, tmp_path):
     nowhere = found | {"tasks": [], "returns": [], "random": []}  # of data without a simulator
     (btd / "results.json").write_text(json.dumps(nowhere))
     (section,) = loose_runs([study], load_runs(tmp_path))
+    figures.close(section.charts)
     assert [e.text for e in section.tables[0].body[0]][-1] == "oracle"
 
 

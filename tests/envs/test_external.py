@@ -185,7 +185,8 @@ def _unseedable():
         (lambda: External(_discrete, 1, num_processes=0), "bounded continuous action"),
         (lambda: External(_unbounded, 1, num_processes=0), "finite bounds"),
         (lambda: External(_unseedable, 1, num_processes=0).reset([1]), "a parameter 'seed'"),
-        (lambda: External(lambda: Counter(), 1), "num_processes=0"),
+        (lambda: External(lambda: Counter(), 1, num_processes=1), "num_processes=0"),
+        (lambda: External(Counter(), 1), "Counter, not a factory: .* such as lambda: Counter"),
         (lambda: External(Counter, 2, num_processes=0).reset([1]), "one for each of 2"),
         (lambda: External(Counter, 1, num_processes=0).step(np.zeros(2)), r"expected \(1, 2\)"),
     ],
@@ -193,6 +194,13 @@ def _unseedable():
 def test_bad_input_is_told(call, text):
     with pytest.raises(DataError, match=text):
         call()
+
+
+def test_a_factory_that_processes_cannot_import_is_stepped_here():
+    with pytest.warns(UserWarning, match="stepped one after the other in this one"):
+        env = External(lambda: Counter(), 2)
+    with env:
+        np.testing.assert_array_equal(env.reset([1, 2])[:, 0], [1, 2])
 
 
 def test_a_reward_of_the_wrong_shape_is_told():

@@ -160,6 +160,6 @@ def test_what_cannot_be_filmed_is_told(film, monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match="apt-get install ffmpeg"):
         film("--task=run", "--format=mp4")
     with pytest.raises(TaskError, match="did you mean 'run'"):
-        film("--task=rum")
+        film("--task=rum", "--format=gif")
     with pytest.raises(ConfigError, match="one run folder"):
         video.main(["video"])

@@ -160,7 +160,7 @@ def test_only_a_domain_that_can_stand_has_its_share_in_the_recipe():
 def test_a_share_out_of_range_is_told(tmp_path):
     recipe = RECIPE.copy_and_resolve_references()
     recipe.standing = 1.5
-    with pytest.raises(ConfigError, match="standing of the explorer is 1.5: expected 0 to 1"):
+    with pytest.raises(ConfigError, match="the explorer's standing is 1.5: expected 0 to 1"):
         collection.collect("quadruped", 1, out=tmp_path / "new", config=recipe)
     assert not (tmp_path / "new").exists()
 

@@ -1,11 +1,13 @@
 """Configs: every cell at every scale is complete, locked, and chosen by its argument."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import pytest
 from helpers.person import ROOT
+from ml_collections import ConfigDict
 
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
 from zsrl_jax.errors import ConfigError, TaskError
@@ -118,7 +120,7 @@ def test_named_configs_are_the_cell_of_their_name(file):
     [
         ("data.normalize", "nonee", "did you mean 'none'"),
         ("encoder.radius", "sqrtd", "did you mean 'sqrt_d'"),
-        ("encoder.discount", 1.0, "expected below 1"),
+        ("encoder.discount", 1.0, "expected at least 0 and below 1"),
         ("encoder.backward_stop_gradient", "targets", "did you mean 'target'"),
         ("policy.head", "vector", "successor"),
         ("policy.policy_delay", 0, "expected at least 1"),
@@ -155,7 +157,7 @@ def test_own_policy_is_for_encoders_that_train_one(monkeypatch):
     config.policy.kind = "own"
     check(config)
     assert cell_name(config) == "cheetah_fb_own"
-    monkeypatch.setitem(ENCODERS, "plain", object())
+    monkeypatch.setitem(ENCODERS, "plain", SimpleNamespace(default_config=ConfigDict))
     config.encoder.name = "plain"
     with pytest.raises(ConfigError, match="kind is own, but the encoder plain trains no policy"):
         check(config)

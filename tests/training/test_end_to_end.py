@@ -16,6 +16,7 @@ from zsrl_jax.encoders import fb
 from zsrl_jax.envs import Simulator, suite
 from zsrl_jax.errors import DataError, TaskError
 from zsrl_jax.evaluation import start_seeds
+from zsrl_jax.rollouts import act_together
 from zsrl_jax.seeds import take_seed
 from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.training import data_source, metrics
@@ -182,9 +183,10 @@ def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
     simulator, total = Simulator("cheetah", 16), np.zeros((2, 4, 2))
     obs = simulator.reset(np.tile(start_seeds(0, 2), 8))
     z = np.stack([agent.infer(reward=task) for task in scores.tasks], axis=1)
-    z = np.repeat(z[:, :, None], 2, axis=2)
     for _ in range(1000):
-        obs = simulator.step(agent.act(obs.reshape(2, 4, 2, 17), z).reshape(16, 6))
+        own = obs.reshape(2, 4, 2, 17)
+        action = [act_together(agent, own[:, i], z[:, i]) for i in range(4)]
+        obs = simulator.step(np.stack(action, axis=1).reshape(16, 6))
         physics = simulator.physics().reshape(2, 4, 2, 18)
         for i, task in enumerate(scores.tasks):
             total[:, i] += zsrl_jax.relabel("cheetah", task, physics[:, i])
@@ -206,8 +208,8 @@ def test_foreign_environment_scores_like_our_simulator(smoke):
     walker = functools.partial(suite.load, "walker", "walk")
     with pytest.raises(DataError, match="expected 17 and 6"):
         zsrl_jax.evaluate(agent, z, episodes=1, progress=False, environment=walker)
-    with pytest.raises(DataError, match="without an environment"):
-        zsrl_jax.evaluate(agent, z, reward=first_of_obs)
+    with pytest.raises(DataError, match="not a factory"):
+        zsrl_jax.evaluate(agent, z, environment=suite.load("cheetah", "walk"))
     with pytest.raises(DataError, match=r"expected \(2, 8\)"):
         zsrl_jax.evaluate(agent, {"walk": np.zeros(8)})
 

@@ -18,6 +18,7 @@ from zsrl_jax.data.writing import write_dataset
 from zsrl_jax.errors import DataError
 from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.tasks.occupancy import draw_subtrajectories
+from zsrl_jax.training import data_source
 
 SMALL = ["encoder.updates=40", "policy.updates=40", "tasks.num_subtrajectories=200"]
 
@@ -123,7 +124,7 @@ def test_data_of_another_robot_is_refused_where_ours_is_expected(cart, tmp_path)
     write_dataset(cart, tmp_path / "cart.npz", "ogbench")
     config.data.path = str(tmp_path / "cart.npz")
     with pytest.raises(DataError, match="expected cheetah; .* the domain is 'other'"):
-        zsrl_jax.training.data_source.open_data(config, quiet=True)
+        data_source.open_data(config, quiet=True)
     config = get_cell("other", "fb", "btd", "smoke")
     with pytest.raises(DataError, match="name its data by data.path"):
-        zsrl_jax.training.data_source.open_data(config, quiet=True)
+        data_source.open_data(config, quiet=True)

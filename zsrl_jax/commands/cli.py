@@ -13,6 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from absl import app, flags, logging
 from ml_collections import ConfigDict
@@ -23,6 +24,7 @@ from zsrl_jax.settings.by_name import resolve
 
 GRACE = 2.0  # seconds that the first of several processes waits before it ends them all
 REFUSED, FAILED, NO_DISK, STOPPED = 2, 3, 74, 75
+PICTURES = ("png", "svg", "pdf", "jpg", "jpeg", "webp")
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -85,15 +87,29 @@ def refuse_arguments(argv: list[str]) -> None:
         raise ConfigError(f"unexpected argument '{argv[1]}': flags start with --")
 
 
+def check_picture(flag: str, name: str | None) -> None:
+    """Refuse the name of a picture before it is drawn."""
+    place = Path(name or "x.png")
+    if place.suffix[1:].lower() not in PICTURES:
+        raise ConfigError(f"{flag}={name}: expected a name that ends in .png, .svg or .pdf")
+    if not place.parent.is_dir():
+        raise ConfigError(f"{flag}={name}: the folder '{place.parent}' does not exist")
+
+
 def read_config(flag: flags.FlagHolder) -> ConfigDict:
     """Return the config of a config-file flag, or raise why there is none."""
     config = flag.value
     if config is None:
         raise ConfigError(f"no config: expected --{flag.name}=configs/cheetah_fb_btd.py or another")
     try:
-        config.to_dict()
+        is_config = hasattr(config, "to_dict")
     except OSError as error:  # ml_collections reports a missing file only on access
         raise ConfigError(f"the config file cannot be loaded: {_reason(error)}") from error
+    if not is_config:
+        raise ConfigError(
+            f"get_config of the config file returns a {type(config).__name__}: expected a "
+            "ConfigDict, such as zsrl_jax.config('cheetah', 'fb', 'btd')"
+        )
     return config
 
 
@@ -116,6 +132,9 @@ def _parse(argv):
     try:
         return flags.FLAGS(_with_named_configs(argv))
     except (AttributeError, KeyError) as error:  # a locked config names the nearest field
+        if "has no attribute 'get_config'" in str(error):
+            told = "has no function get_config: expected one that returns a ConfigDict"
+            sys.exit(_fail(ConfigError(f"the config file {_config_file(argv)} {told}")))
         found = re.search(r'Did you mean "(\S+)" instead of "(\S+)"', str(error))
         name = found[2] if found else str(error).strip("'\"")
         hint = (
@@ -126,6 +145,16 @@ def _parse(argv):
         sys.exit(_fail(ConfigError(f"unknown config field '{name}': {hint}")))
     except (flags.Error, ZsrlError, OSError, TypeError, ValueError) as error:
         sys.exit(_fail(error))
+    except Exception as error:  # in the code of a config file
+        told = f"{type(error).__name__}: {error}"
+        sys.exit(_fail(ConfigError(f"the config file {_config_file(argv)} fails: {told}")))
+
+
+def _config_file(argv: list[str]) -> str:
+    """Return the config file that the flags name."""
+    named = [word.partition("=") for word in argv]
+    files = [value for name, _, value in named if name.lstrip("-") in ("config", "recipe")]
+    return f"'{files[-1].partition(':')[0]}'" if files else ""
 
 
 def _fail(error: BaseException) -> int:

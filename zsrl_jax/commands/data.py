@@ -43,6 +43,7 @@ def _load(path: str):
 
 def inspect(path: str) -> None:
     """Print the summary of a dataset; draw it if --plot names a file."""
+    cli.check_picture("--plot", PLOT.value)
     dataset = _load(path)
     dataset.verify()
     for line in summary.describe(dataset):

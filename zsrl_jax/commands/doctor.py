@@ -82,6 +82,25 @@ def disk(folder: Path = Path("runs")) -> Iterator[Finding]:
         yield Finding("BROKEN", f"disk: '{place}' takes no files: {_line(error)}")
 
 
+def pictures() -> Iterator[Finding]:
+    """Check whether states can be drawn, and in which format films are written."""
+    from zsrl_jax.commands.films import WITHOUT, find_ffmpeg
+    from zsrl_jax.envs.render import render_physics
+    from zsrl_jax.envs.simulator import Simulator
+
+    try:
+        simulator = Simulator("cheetah", 1)
+        simulator.reset([0])
+        frame = render_physics("cheetah", simulator.physics(), width=32, height=32)
+        drawn = "ok" if frame.std() > 0 else "warn"
+        yield Finding(drawn, "pictures: a frame was drawn" + ("" if drawn == "ok" else ", empty"))
+    except Exception as error:
+        yield Finding("warn", f"pictures: no films, nothing else is affected: {_line(error)}")
+    found = find_ffmpeg()
+    told = f"mp4 by {found[1]} ({found[0]})" if found else f"gif; {WITHOUT}"
+    yield Finding("ok" if found else "warn", f"films: {told}")
+
+
 def data(folder: Path) -> Iterator[Finding]:
     """Open the episodes of a data folder."""
     from zsrl_jax.data.formats import exorl
@@ -167,7 +186,7 @@ def _line(error: BaseException) -> str:
 
 def examine(roots: list[Path]) -> Iterator[Finding]:
     """Run all checks; a check that fails itself is a finding too."""
-    for check in (versions, devices, memory, disk):
+    for check in (versions, devices, memory, disk, pictures):
         yield from _safely(check)
     try:
         places = list(folders(roots))
@@ -189,6 +208,12 @@ def _safely(check: Callable, *args: Path) -> Iterator[Finding]:
 
 def main(argv: list[str]) -> int:
     """Print one line per finding; return the exit code."""
+    if len(argv) > 1 and argv[1] in ("-h", "--help", "--helpshort", "--helpfull"):
+        print(__doc__.strip())
+        return 0
+    if odd := [word for word in argv[1:] if word.startswith("-")]:
+        print(f"error: unknown flag '{odd[0]}': doctor takes folders only", file=sys.stderr)
+        return 2
     given = [Path(arg) for arg in argv[1:]]
     missing = [folder for folder in given if not folder.is_dir()]
     if missing:

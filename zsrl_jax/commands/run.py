@@ -13,13 +13,14 @@ from zsrl_jax.devices import processes
 from zsrl_jax.errors import ConfigError, DivergedError
 from zsrl_jax.evaluation import Scores
 from zsrl_jax.runs import results
+from zsrl_jax.settings import checks
 from zsrl_jax.settings.names import cell_name, is_own
 from zsrl_jax.training.pipeline import Finished, complete
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", help_string="FILE.py[:ARGUMENT]", lock_config=True
 )
-WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>")
+WORKDIR = flags.DEFINE_string("workdir", None, "run folder; default runs/<cell>[_<scale>][_<data>]")
 ENOUGH = 0.7  # of the data's best: from here on the data is the limit
 EARLY = flags.FlagValues()  # read before a config asks JAX for its devices
 flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0", flag_values=EARLY)
@@ -71,6 +72,7 @@ def main(argv: list[str]) -> None:
     """Run every stage that is not done yet, then print and write the scores."""
     cli.refuse_arguments(argv)
     config = cli.read_config(CONFIG)
+    checks.check(config)
     announce(config)
     command = [*program("run"), *sys.argv[1:]]
     finished = complete(config, None, WORKDIR.value, command=command, force=FORCE.value)

@@ -1,12 +1,11 @@
 """Film a finished run: python -m experiments.video runs/cheetah_fb_btd --task=run
 
 Writes one file per task (all tasks of the domain unless --task names some) into the run folder:
-an mp4 where ffmpeg is installed, else a gif. With --strip=FILE.gif all tasks play side by side in
+an mp4 where ffmpeg or the package imageio-ffmpeg is installed, else a gif; each line says which and
+why. With --strip=FILE.gif all tasks play side by side in
 one film.
 """
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,10 @@ from absl import flags
 from PIL import Image, ImageDraw
 
 import zsrl_jax
-from zsrl_jax.commands import cli, usage_of
+from zsrl_jax.commands import cli, films, usage_of
 from zsrl_jax.envs import find_task
 from zsrl_jax.envs.render import frame_rate, render
-from zsrl_jax.errors import ConfigError, TaskError, ZsrlError
+from zsrl_jax.errors import ConfigError, TaskError, missing_domain
 
 TASK = flags.DEFINE_list("task", None, "tasks, with commas between; default: all of the domain")
 FORMAT = flags.DEFINE_enum("format", "auto", ["auto", "gif", "mp4"], "auto: mp4 if it can")
@@ -32,27 +31,6 @@ MEMBER = flags.DEFINE_integer("member", 0, "which training seed of the run acts"
 
 HEAD = 22  # pixels above each film of a strip, for its name
 Player = zsrl_jax.Agent | zsrl_jax.Oracle
-
-
-def write_gif(path: Path, frames: np.ndarray, fps: float) -> None:
-    """Write frames [T, H, W, 3] as an endless gif."""
-    images = [Image.fromarray(frame).quantize(64) for frame in frames]
-    images[0].save(
-        path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0
-    )
-
-
-def write_mp4(path: Path, frames: np.ndarray, fps: float) -> None:
-    """Write frames [T, H, W, 3] as H.264 through ffmpeg."""
-    encoder = shutil.which("ffmpeg")
-    if encoder is None:
-        raise ConfigError("mp4 needs ffmpeg: apt-get install ffmpeg, or --format=gif")
-    size = f"{frames.shape[2]}x{frames.shape[1]}"
-    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(fps), "-i", "-"]
-    command = [encoder, "-y", "-loglevel", "error", *source, "-pix_fmt", "yuv420p", str(path)]
-    done = subprocess.run(command, input=frames.tobytes(), capture_output=True, check=False)
-    if done.returncode:
-        raise ZsrlError(f"ffmpeg failed: {done.stderr.decode().strip()}")
 
 
 def play(agent: Player, task: str) -> tuple[np.ndarray, float]:
@@ -73,17 +51,10 @@ def play(agent: Player, task: str) -> tuple[np.ndarray, float]:
     return frames, rate / stride
 
 
-def write(path: Path, frames: np.ndarray, fps: float) -> Path:
-    """Write a film as its name says, or as --format says where the name has no ending."""
-    chosen = path.suffix[1:] or FORMAT.value
-    if chosen == "auto":
-        chosen = "mp4" if shutil.which("ffmpeg") else "gif"
-    writers = {"gif": write_gif, "mp4": write_mp4}
-    if chosen not in writers:
-        raise ConfigError(f"film '{path}': expected a name that ends in .gif or .mp4")
-    path = path.with_suffix(f".{chosen}")
-    writers[chosen](path, frames, fps)
-    return path
+def write(path: Path, frames: np.ndarray, fps: float) -> str:
+    """Write a film; return the line that says where, in which format and why."""
+    file, why = films.write_film(path, frames, fps, FORMAT.value)
+    return f"{file}   ({file.suffix[1:]}: {why})"
 
 
 def side_by_side(films: dict[str, np.ndarray]) -> np.ndarray:
@@ -102,16 +73,22 @@ def main(argv: list[str]) -> None:
     if len(argv) != 2:
         raise ConfigError(f"expected one run folder: {usage_of('video', 'RUN --task=run')}")
     workdir = Path(argv[1])
+    if STRIP.value:
+        films.check_name(Path(STRIP.value), "--strip")
+    films.choose_format(FORMAT.value)
     agent = zsrl_jax.load(workdir)
-    if agent.domain is None:
-        raise TaskError("this run has no known domain: expected a run of a domain of zsrl_jax")
+    if agent.domain not in zsrl_jax.DOMAINS:
+        told = "film it from Python: zsrl_jax.render(agent, z, environment=...)"
+        raise TaskError(missing_domain(agent.domain, told))
+    if not 0 <= MEMBER.value < agent.num_seeds:
+        raise ConfigError(f"--member={MEMBER.value}: the run has {agent.num_seeds} seed(s)")
     tasks = TASK.value or list(agent.task_names)
     for task in tasks:
         find_task(agent.domain, task)
     if STRIP.value:
-        films = {task: play(agent, task) for task in tasks}
-        joined = side_by_side({task: frames for task, (frames, _) in films.items()})
-        print(write(Path(STRIP.value), joined, films[tasks[0]][1]))
+        played = {task: play(agent, task) for task in tasks}
+        joined = side_by_side({task: frames for task, (frames, _) in played.items()})
+        print(write(Path(STRIP.value), joined, played[tasks[0]][1]))
         return
     for task in tasks:
         path = workdir / f"{agent.domain}_{task}"

@@ -25,6 +25,17 @@ class Adapter(NamedTuple):
     step: Callable[[np.ndarray], tuple[np.ndarray, float, bool]]
     obs_dim: int
     action_dim: int
+    draw: Callable[[dict[str, Any]], Any] | None = None  # a frame [H, W, 3]; takes width, height
+
+
+def refuse_instance(factory: Any) -> None:
+    """Refuse what cannot be called, such as an environment instead of its factory."""
+    if not callable(factory):
+        kind = type(factory).__name__
+        raise DataError(
+            f"environment is a {kind}, not a factory: expected a function that makes one, such as "
+            f"lambda: {kind}(...), because several copies are needed"
+        )
 
 
 def adapt(factory: Factory) -> Adapter:
@@ -55,7 +66,11 @@ def _from_dm_env(env: Any, factory: Factory) -> Adapter:
         reached = current[0].step(low + (high - low) / 2 * (action + 1))
         return flatten(reached.observation), float(reached.reward or 0.0), bool(reached.last())
 
-    return Adapter(reset, step, flatten(env.reset().observation).size, low.size)
+    def draw(picture: dict[str, Any]) -> Any:
+        return current[0].physics.render(**picture)
+
+    drawn = draw if hasattr(getattr(env, "physics", None), "render") else None
+    return Adapter(reset, step, flatten(env.reset().observation).size, low.size, drawn)
 
 
 def _from_gymnasium(env: Any) -> Adapter:
@@ -69,7 +84,8 @@ def _from_gymnasium(env: Any) -> Adapter:
     def reset(seed: int) -> np.ndarray:
         return flatten(env.reset(seed=int(seed))[0])
 
-    return Adapter(reset, step, reset(0).size, low.size)
+    drawn = (lambda picture: env.render()) if getattr(env, "render_mode", None) else None
+    return Adapter(reset, step, reset(0).size, low.size, drawn)
 
 
 def flatten(observation: Any) -> np.ndarray:

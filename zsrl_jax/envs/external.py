@@ -3,10 +3,12 @@
     returns = sum_t r_t until the episode ends;  r = the environment's, or your own function of obs
 
 The factory is called in the processes, so they must be able to import it (a function of a module,
-or functools.partial of one). num_processes=0 steps in this process and takes any factory.
+or functools.partial of one). num_processes=0 steps in this process and takes any factory; by
+default that is done for a factory that processes cannot import, such as a lambda.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +16,8 @@ import numpy as np
 from tqdm import tqdm
 
 from zsrl_jax.devices import signals
-from zsrl_jax.envs.adapter import Factory
-from zsrl_jax.envs.workers import Local, Remote
+from zsrl_jax.envs.adapter import Factory, refuse_instance
+from zsrl_jax.envs.workers import Local, Remote, can_be_sent
 from zsrl_jax.errors import DataError, ZsrlError
 
 Rewarder = Callable[[np.ndarray], Any]
@@ -37,7 +39,15 @@ class External:
         reward: Rewarder | None = None,
         timeout: float = 60.0,
     ):
+        refuse_instance(factory)
         self.num_envs, self._rewarder = num_envs, reward
+        if num_processes is None and not can_be_sent(factory):
+            warnings.warn(
+                f"processes cannot import the factory {factory!r}, so its environments are "
+                "stepped one after the other in this one: a function of a module is faster",
+                stacklevel=2,
+            )
+            num_processes = 0
         wanted = (os.cpu_count() or 1) if num_processes is None else num_processes
         self._lanes = [x for x in np.array_split(np.arange(num_envs), max(wanted, 1)) if len(x)]
         if wanted == 0:

@@ -2,19 +2,22 @@
 
 from zsrl_jax.envs.domain import Domain, Reward
 from zsrl_jax.envs.domains import cheetah, quadruped, walker
-from zsrl_jax.errors import TaskError, unknown
+from zsrl_jax.errors import TaskError, missing_domain, unknown
 
 DOMAINS: dict[str, Domain] = {
     domain.name: domain for domain in (cheetah.DOMAIN, walker.DOMAIN, quadruped.DOMAIN)
 }
 
 
-def find_domain(domain: str | Domain) -> Domain:
+def find_domain(domain: str | Domain | None) -> Domain:
     """Return the domain of this name; a Domain is returned unchanged."""
     if isinstance(domain, Domain):
         return domain
+    if domain is None:
+        raise TaskError(missing_domain(None))
     if domain not in DOMAINS:
-        raise TaskError(unknown("domain", domain, DOMAINS))
+        hint = "; add yours by zsrl_jax.register(domain=...)"
+        raise TaskError(unknown("domain", str(domain), DOMAINS) + hint)
     return DOMAINS[domain]
 
 

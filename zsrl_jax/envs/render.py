@@ -15,10 +15,11 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from zsrl_jax.envs.adapter import Factory, adapt, refuse_instance
 from zsrl_jax.envs.domain import Domain
 from zsrl_jax.envs.registry import find_domain
 from zsrl_jax.envs.simulator import Simulator
-from zsrl_jax.errors import DataError, ZsrlError
+from zsrl_jax.errors import DataError, TaskError, ZsrlError, missing_domain
 
 BACKENDS = ("egl", "osmesa", "glfw")
 OFFSCREEN = {"egl": ("EGL", "GL"), "osmesa": ("OSMesa",)}  # and the libraries each needs
@@ -53,6 +54,31 @@ def render_physics(
     return frames
 
 
+def render_environment(
+    agent: Any, z: Any, environment: Factory, member: int = 0, seed: int = 0,
+    steps: int | None = None, **picture: Any
+) -> np.ndarray:  # fmt: skip
+    """Return frames of an episode in an environment of the user's, drawn by itself.
+
+    dm_control draws with `physics.render`, Gymnasium with `render` (render_mode="rgb_array").
+    """
+    refuse_instance(environment)
+    env, z = adapt(environment), np.asarray(z)
+    if env.draw is None:
+        raise DataError(
+            "the environment draws nothing: expected one with physics.render (dm_control), or "
+            "with render and render_mode='rgb_array' (Gymnasium)"
+        )
+    obs = env.reset(seed)
+    frames = [env.draw(picture)]
+    for _ in range(1000 if steps is None else steps):
+        obs, _, ended = env.step(np.asarray(agent.act(obs, z))[member])
+        frames.append(env.draw(picture))
+        if ended:
+            break
+    return np.stack([np.asarray(frame, np.uint8) for frame in frames])
+
+
 def rollout(agent: Any, z: Any, seed: int = 0, steps: int | None = None) -> np.ndarray:
     """Play one episode from one start per training seed; return physics [seed, T + 1, P]."""
     domain, z = find_domain(agent.domain), np.asarray(z)
@@ -73,16 +99,22 @@ def render(
     seed: int = 0,
     steps: int | None = None,
     fps: float | None = None,
+    environment: Factory | None = None,
     **picture: Any,
 ) -> np.ndarray:
     """Return frames [T, H, W, 3] of an episode of an agent's training seed `member` under z.
 
     `seed` is the start; `fps` draws fewer frames than the simulation has steps (its own rate by
-    default); width, height and camera are those of render_physics.
+    default); width, height and camera are those of render_physics. `environment` is a factory of
+    an environment of your own, which draws itself; its frames are all kept.
     """
+    if not -len(z) <= member < len(z):
+        raise DataError(f"member {member}: the agent has {len(z)} training seed(s)")
+    if environment is not None:
+        return render_environment(agent, z, environment, member, seed, steps, **picture)
+    if agent.domain is None:
+        raise TaskError(missing_domain(None, "give environment=, a factory of yours"))
     physics = rollout(agent, z, seed, steps)
-    if not -len(physics) <= member < len(physics):
-        raise DataError(f"member {member}: the agent has {len(physics)} training seed(s)")
     stride = 1 if fps is None else max(1, round(frame_rate(agent.domain) / fps))
     return render_physics(agent.domain, physics[member, ::stride], **picture)
 

@@ -3,7 +3,9 @@
 import contextlib
 import multiprocessing
 import signal
+import sys
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,18 @@ from zsrl_jax.envs.adapter import Adapter, Factory, adapt
 from zsrl_jax.errors import DataError, ZsrlError
 
 START = 60.0  # extra seconds for a process's first answer: it must import and build
+
+
+def can_be_sent(factory: Factory) -> bool:
+    """Tell whether a process of its own can import a factory; a lambda or a notebook's cannot."""
+    main = sys.modules.get("__main__")
+    if getattr(factory, "__module__", None) == "__main__" and not hasattr(main, "__file__"):
+        return False
+    try:
+        ForkingPickler.dumps(factory)
+    except Exception:  # pickling fails in several ways
+        return False
+    return True
 
 
 class Local:
@@ -69,7 +83,7 @@ class Remote:
         except Exception as error:  # pickling fails in several ways
             raise DataError(
                 f"factory {factory!r} cannot be sent to a process ({error}): use a function of a "
-                "module, or num_processes=0"
+                "module, or External(..., num_processes=0)"
             ) from None
 
     def send(self, call: tuple[str, Any]) -> None:
@@ -89,7 +103,10 @@ class Remote:
         try:
             worked, answer = self._pipe.recv()
         except (EOFError, ConnectionError):
-            raise ZsrlError("a process of environments died: run with num_processes=0") from None
+            raise ZsrlError(
+                "a process of environments died: start the script under "
+                "if __name__ == '__main__':, or give a lambda, which is stepped in this process"
+            ) from None
         if not worked:
             raise ZsrlError(f"an environment failed: {answer}")
         return answer

@@ -15,10 +15,11 @@ from zsrl_jax.data import Dataset, load_dataset
 from zsrl_jax.data.formats import exorl
 from zsrl_jax.devices import signals
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.errors import ConfigError, DataError, TaskError, unknown
+from zsrl_jax.errors import DataError, TaskError, unknown
 from zsrl_jax.exploration.collector import Collection
 from zsrl_jax.files import lock
 from zsrl_jax.runs import step_saves
+from zsrl_jax.settings.ranges import RANGES, check_ranges
 from zsrl_jax.settings.scales import choose_scale, explorer_recipe
 
 
@@ -38,15 +39,11 @@ def collect(
         raise TaskError(unknown("domain", domain, DOMAINS))
     if episodes < 1:
         raise DataError(f"episodes is {episodes}: expected at least 1")
-    if not 0 <= seed < 4000:  # starts use 32-bit seeds, a million for each of ours
-        raise DataError(f"seed is {seed}: expected one from 0 to 3999")
+    if not (allowed := RANGES["data.seed"]).holds(seed):
+        raise DataError(f"seed is {seed}: expected {allowed}")
     config = explorer_recipe(choose_scale()[0]) if config is None else config
-    for field in ("num_envs", "batch", "steps_per_update"):
-        if config[field] <= 0:
-            raise ConfigError(f"{field} of the explorer is {config[field]}: expected more than 0")
+    check_ranges(config, "data.collect.", "the explorer's ")
     folder = Path(out) if out else default_folder(domain, episodes, seed)
-    if not 0 <= config.standing <= 1:
-        raise ConfigError(f"standing of the explorer is {config.standing}: expected 0 to 1")
     facts = {**recipe_of(domain, config), "seed": seed, "domain": domain}
 
     def is_whole() -> bool:

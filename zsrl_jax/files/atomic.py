@@ -14,6 +14,16 @@ PART = ".part"  # suffix of what is being written or deleted: never read
 OLD = ".old"  # suffix of what is being replaced
 
 
+def refuse_unwritable(*places: Path) -> None:
+    """Refuse files and folders that exist and that this user may not write."""
+    for place in places:
+        if place.exists() and not os.access(place, os.W_OK):
+            raise DiskError(
+                f"cannot write into '{place}': permission denied; name another folder, or change "
+                "its permissions"
+            )
+
+
 def part_of(place: Path) -> Path:
     """Return the path to write to before the rename to `place`."""
     return place.with_name(place.name + PART)

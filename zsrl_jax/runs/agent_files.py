@@ -5,6 +5,7 @@ A folder written before a config field existed is read with that field's default
 
 import json
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import numpy as np
 
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Normalizer
-from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.errors import DataError, unknown
+from zsrl_jax.errors import DataError
 from zsrl_jax.oracle import Oracle, OracleParams
+from zsrl_jax.registration import missing_part
 from zsrl_jax.runs import checkpoint
 from zsrl_jax.settings import fields
 from zsrl_jax.types import Spec
@@ -39,6 +40,8 @@ def save(agent: Agent | Oracle, workdir: Path) -> None:
 def load(workdir: str | os.PathLike[str]) -> Agent | Oracle:
     """Load the Agent (or Oracle) that a finished run left in its folder."""
     workdir = Path(workdir)
+    if workdir.is_file():
+        raise DataError(f"'{workdir}' is a file: expected the run's folder, '{workdir.parent}'")
     if not workdir.is_dir():
         raise DataError(f"run folder '{workdir}' does not exist: expected a folder made by a run")
     meta = checkpoint.read_meta(workdir / "agent")
@@ -62,8 +65,11 @@ def _read(workdir: Path, meta: dict[str, Any]) -> Agent | Oracle:
     kinds: tuple[Any, Any] = (Agent, AgentParams)
     made, holder = (Oracle, OracleParams) if "oracle" in meta["config"] else kinds
     config = fields.with_defaults(meta["config"])
-    if made is Agent and (name := config.encoder.name) not in ENCODERS:
-        raise ValueError(unknown("encoder", str(name), ENCODERS))
+    encoder = str(config.encoder.name) if made is Agent else None
+    if lacking := missing_part(encoder, None):
+        raise DataError(f"the agent in '{workdir}' {lacking}")
+    if lacking := missing_part(None, meta["domain"]):  # it acts without, but cannot be scored
+        warnings.warn(f"to score or film it, the agent in '{workdir}' {lacking}", stacklevel=3)
     tree = checkpoint.restore(workdir / "agent", like)
     tree["normalizer"] = Normalizer(**tree["normalizer"])
     params = holder(**{name: tree.get(name) for name in holder._fields})

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.registration import missing_part
 from zsrl_jax.settings import fields
 from zsrl_jax.settings.names import OTHER
 from zsrl_jax.settings.scales import OF_ENCODER, SCALES, choose_scale
@@ -24,6 +25,7 @@ def config(domain: str, encoder: str, sampler: str, scale: str = "auto") -> Conf
     `domain` is a known one, or `other` for data of a robot of your own. `scale` is auto (paper
     where JAX sees an accelerator, laptop on a CPU), paper, laptop or smoke.
     """
+    missing_part(encoder, None if domain == OTHER else domain)  # looks at entry points
     known: dict[str, Iterable[str]] = {
         "domain": [*DOMAINS, OTHER],
         "encoder": ENCODERS,

@@ -1,5 +1,6 @@
-"""Checks of a config before anything runs: names that exist, numbers that make sense."""
+"""Checks of a config before anything runs: names that exist, numbers in their ranges."""
 
+import math
 from collections.abc import Iterable
 
 import jax
@@ -10,7 +11,9 @@ from zsrl_jax.devices import mesh, precision, processes
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import ConfigError, TaskError, unknown
+from zsrl_jax.settings import fields
 from zsrl_jax.settings.names import OTHER
+from zsrl_jax.settings.ranges import check_ranges, flat
 from zsrl_jax.tasks import SAMPLERS
 
 NAMES: dict[str, Iterable[str]] = {
@@ -28,32 +31,6 @@ CHOICES: dict[str, Iterable[str]] = {
     "policy.kind": ("td3", "own"),
     "policy.head": ("successor", "scalar"),
 }
-LEAST = {
-    "seeds": 1,
-    "log_every": 1,
-    "checkpoint_every": 1,
-    "devices.seed": 0,
-    "devices.data": 1,
-    "data.episodes": 1,
-    "data.max_episodes": 0,
-    "data.every_nth": 1,
-    "data.subset_seed": -1,
-    "data.device_gib": 0,
-    "data.feed_updates": 1,
-    "encoder.dim": 1,
-    "encoder.batch": 2,
-    "encoder.discount": 0,
-    "tasks.num_subtrajectories": 1,
-    "tasks.min_length": 1,
-    "tasks.num_components": 1,
-    "policy.num_tasks": 1,
-    "policy.per_task": 1,
-    "policy.policy_delay": 1,
-    "infer.num_states": 10,
-    "infer.nearest": 0,
-    "evaluate.episodes": 1,
-    "evaluate.every": 0,
-}
 
 
 def _field(config: ConfigDict, path: str):
@@ -69,6 +46,7 @@ def _present(config: ConfigDict, paths: Iterable[str]) -> list[str]:
 
 def check(config: ConfigDict) -> None:
     """Refuse a config with unknown names or with values that make no sense."""
+    _check_complete(config)
     for path in _present(config, NAMES):
         name, known = _field(config, path), NAMES[path]
         if name not in known and (path, name) != ("domain", OTHER):
@@ -77,9 +55,7 @@ def check(config: ConfigDict) -> None:
     for path in _present(config, CHOICES):
         if (name := _field(config, path)) not in (known := CHOICES[path]):
             raise ConfigError(unknown(f"config.{path}", name, known))
-    for path in _present(config, LEAST):
-        if (value := _field(config, path)) < LEAST[path]:
-            raise ConfigError(f"config.{path} is {value}: expected at least {LEAST[path]}")
+    check_ranges(config)
     if config.evaluate.every % config.log_every:
         raise ConfigError(
             f"config.evaluate.every is {config.evaluate.every}: expected a multiple of "
@@ -90,6 +66,26 @@ def check(config: ConfigDict) -> None:
     else:
         _check_cell(config)
     mesh.shape_of(config, jax.device_count())
+
+
+def _check_complete(config: ConfigDict) -> None:
+    """Refuse a config that lacks fields, such as one that was put together by hand."""
+    has_all = all(name in config for name in ("domain", "policy"))
+    default = fields.defaults_of(config) if has_all else fields.get_config(OTHER, "fb", "btd")
+    gone = fields.ABSENT if "oracle" in config else ()
+    for path in flat(default):
+        if path.split(".")[0] not in gone and not _has(config, path):
+            raise ConfigError(
+                f"the config has no field {path}: expected one made by zsrl_jax.config(...)"
+            )
+
+
+def _has(config: ConfigDict, path: str) -> bool:
+    for name in path.split("."):
+        if not isinstance(config, ConfigDict) or name not in config:
+            return False
+        config = config[name]
+    return True
 
 
 def agree(config: ConfigDict) -> None:
@@ -122,10 +118,6 @@ def _check_cell(config: ConfigDict) -> None:
     for field, known in own.items():
         if (name := config.encoder[field]) not in known:
             raise ConfigError(unknown(f"config.encoder.{field}", name, known))
-    if config.encoder.discount >= 1:  # successor measures and geometric futures must be finite
-        raise ConfigError(f"config.encoder.discount is {config.encoder.discount}: expected below 1")
-    if not 0 <= config.tasks.alpha <= 1:
-        raise ConfigError(f"config.tasks.alpha is {config.tasks.alpha}: expected 0 to 1")
     if config.policy.kind == "own" and not hasattr(ENCODERS[config.encoder.name], "own_policy"):
         able = [name for name, module in ENCODERS.items() if hasattr(module, "own_policy")]
         raise ConfigError(
@@ -139,8 +131,8 @@ def _check_cell(config: ConfigDict) -> None:
 
 def _check_ridge(ridge: float | str) -> None:
     try:
-        good = ridge == "auto" or float(ridge) >= 0
-    except ValueError:
+        good = ridge == "auto" or 0 <= float(ridge) < math.inf
+    except (TypeError, ValueError):
         good = False
     if not good:
         raise ConfigError(f"config.infer.ridge is '{ridge}': expected auto or a number from 0 up")

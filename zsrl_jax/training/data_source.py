@@ -4,7 +4,9 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -12,9 +14,10 @@ from zsrl_jax.data import Dataset, load_dataset
 from zsrl_jax.data.formats import exorl
 from zsrl_jax.data.formats.registry import detect
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.exploration.collection import collect, recipe_of
-from zsrl_jax.settings.names import OTHER
+from zsrl_jax.settings import checks
+from zsrl_jax.settings.names import OTHER, run_name
 
 
 def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = True) -> Dataset:
@@ -23,20 +26,15 @@ def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = T
     Without `collect_missing` a collection that is not there is an error.
     """
     section = config.data
-    path = _given_path(config)
+    path = given_path(config)
     if path is not None:
         dataset = load_dataset(
             path, section.format, section.max_episodes or None, every_nth=section.every_nth,
             subset_seed=None if section.subset_seed < 0 else section.subset_seed,
             on_bad=section.on_bad, store=section.store or None, progress=not quiet,
         )  # fmt: skip
-        return _as_asked(config, dataset, path)
-    if config.domain == OTHER:
-        raise DataError("domain 'other' cannot be collected: name its data by data.path")
-    recipe = json.dumps(recipe_of(config.domain, section.collect), sort_keys=True)
-    mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
-    name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
-    folder = Path(section.cache) / config.domain / name
+        return as_asked(config, dataset)
+    folder = collection_folder(config)
     if not collect_missing and not (folder / "buffer").is_dir():
         raise DataError(f"'{folder}' does not exist: expected the run's collection")
     return collect(
@@ -44,21 +42,74 @@ def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = T
     )
 
 
-def _as_asked(config: ConfigDict, dataset: Dataset, path: Path) -> Dataset:
-    """Return the dataset as one of the config's domain, or raise if it is of another."""
-    if config.domain in (OTHER, dataset.domain):
-        return dataset
-    domain = DOMAINS[config.domain]
-    if dataset.domain is None and dataset.spec == (domain.obs_dim, domain.action_dim):
-        return dataclasses.replace(dataset, domain=config.domain)  # as the user says
+def collection_folder(config: ConfigDict) -> Path:
+    """Return the folder of the collection that a config asks for."""
+    if config.domain == OTHER:
+        raise DataError("domain 'other' cannot be collected: name its data by data.path")
+    section = config.data
+    recipe = json.dumps(recipe_of(config.domain, section.collect), sort_keys=True)
+    mark = hashlib.blake2b(recipe.encode(), digest_size=4).hexdigest()
+    name = f"rnd_{section.episodes}_seed{section.seed}_{mark}"
+    return Path(section.cache) / config.domain / name
+
+
+def given(config: Any, dataset: Any) -> tuple[ConfigDict, Dataset | None]:
+    """Check what `train` was given, before anything runs; a path becomes the config's data.path."""
+    if not isinstance(config, ConfigDict):
+        raise ConfigError(
+            f"config is a {type(config).__name__}: expected a ConfigDict, such as "
+            "zsrl_jax.config('cheetah', 'fb', 'btd', scale='smoke')"
+        )
+    checks.check(config)
+    if isinstance(dataset, str | os.PathLike):
+        config = config.copy_and_resolve_references()
+        config.data.path = os.fspath(dataset)
+        return config, None
+    if isinstance(dataset, Mapping):
+        dataset = load_dataset(dataset)
+    if dataset is None or isinstance(dataset, Dataset):
+        return config, None if dataset is None else as_asked(config, dataset)
     raise DataError(
-        f"'{path}' holds {dataset.domain or 'an unknown domain'} (obs {dataset.spec.obs_dim}, "
-        f"action {dataset.spec.action_dim}): expected {config.domain}; for a robot of your "
-        f"own, the domain is '{OTHER}'"
+        f"dataset is a {type(dataset).__name__}: expected a Dataset (zsrl_jax.load_dataset), "
+        "or the path of one"
     )
 
 
-def _given_path(config: ConfigDict) -> Path | None:
+def default_folder(config: ConfigDict, dataset: Dataset | None) -> Path:
+    """Return a run's default folder, which says its scale and which data it reads."""
+    data: Path | None
+    if dataset is None:
+        data = given_path(config, quiet=True)
+    elif dataset.source == "memory":
+        data = Path(f"memory-{dataset.fingerprint()[:4]}")
+    else:
+        data = Path(dataset.source.partition(":")[2])
+        if config.domain != OTHER and collection_folder(config).absolute() in (
+            data.absolute(),
+            data.absolute().parent,
+        ):
+            data = None  # the collection that the config asks for
+    return Path("runs") / run_name(config, data)
+
+
+def as_asked(config: ConfigDict, dataset: Dataset) -> Dataset:
+    """Return the dataset as one of the config's domain, or raise if it is of another."""
+    if config.domain == OTHER:
+        return dataset
+    domain, found = DOMAINS[config.domain], dataset.spec
+    fits = found == (domain.obs_dim, domain.action_dim)
+    if fits and dataset.domain == config.domain:
+        return dataset
+    if fits and dataset.domain is None:
+        return dataclasses.replace(dataset, domain=config.domain)  # as the user says
+    raise DataError(
+        f"'{dataset.source}' holds {dataset.domain or 'an unknown domain'} (obs {found.obs_dim}, "
+        f"action {found.action_dim}): expected {config.domain} (obs {domain.obs_dim}, action "
+        f"{domain.action_dim}); for a robot of your own, the domain is '{OTHER}'"
+    )
+
+
+def given_path(config: ConfigDict, quiet: bool = False) -> Path | None:
     """Return the path of the data that the user named, or None if data is to be collected."""
     section, common = config.data, os.environ.get("ZSRL_DATA", "")
     if section.source == "collect":
@@ -72,7 +123,9 @@ def _given_path(config: ConfigDict) -> Path | None:
     except DataError:
         if section.source == "exorl":
             raise
-        print(f"data: ZSRL_DATA={common} has no {config.domain} episodes, so they are collected")
+        if not quiet:
+            print(f"data: ZSRL_DATA={common} has no {config.domain} episodes, so they are "
+                  "collected")  # fmt: skip
         return None
 
 

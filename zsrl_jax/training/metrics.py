@@ -150,3 +150,14 @@ def show(bar: tqdm, metrics: dict[str, Any], names: tuple[str, ...]) -> None:
     """Put the mean over seeds of a few metrics behind the bar."""
     shown = {n.split("/")[-1]: f"{_mean(metrics[n]):.3g}" for n in names if n in metrics}
     bar.set_postfix(shown, refresh=False)
+
+
+def curves(workdir: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return every metric of a run by name: its steps, and its means over seeds."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for line in read(workdir):
+        for name, values in line.items():
+            if "/" in name:
+                mean = float(np.mean([float(value) for value in values]))
+                points.setdefault(name, []).append((line["step"], mean))
+    return {name: tuple(np.array(found).T) for name, found in points.items()}  # type: ignore[misc]

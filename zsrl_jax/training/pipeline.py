@@ -26,9 +26,9 @@ from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.evaluation import Scores, evaluate
 from zsrl_jax.oracle import Oracle, OracleParams
 from zsrl_jax.runs import agent_files, provenance, results
-from zsrl_jax.settings.names import cell_name, is_own
+from zsrl_jax.settings.names import is_own
 from zsrl_jax.tasks import SAMPLERS, centre_of
-from zsrl_jax.training import streaming
+from zsrl_jax.training import data_source, streaming
 from zsrl_jax.training.encoded import DATA_AXES, OWN, SHARED, encode, prompt_states, report_r2
 from zsrl_jax.training.loop import Stream, stream_keys
 from zsrl_jax.training.run import Run, running
@@ -48,13 +48,14 @@ class Finished(NamedTuple):
 
 def train(
     config: ConfigDict,
-    dataset: Dataset | None = None,
+    dataset: Dataset | str | os.PathLike[str] | None = None,
     workdir: str | os.PathLike[str] | None = None,
     quiet: bool = False,
     force: bool = False,
 ) -> Agent | Oracle:
     """Train an Agent (or an Oracle) from a config: every stage that is not on disk already.
 
+    `dataset` is a Dataset or the path of one; without it, the data that the config names.
     A run folder with other settings is refused; `force` goes on from its saves anyway.
     """
     return complete(config, dataset, workdir, quiet=quiet, force=force).agent
@@ -62,7 +63,7 @@ def train(
 
 def complete(
     config: ConfigDict,
-    dataset: Dataset | None = None,
+    dataset: Dataset | str | os.PathLike[str] | None = None,
     workdir: str | os.PathLike[str] | None = None,
     *,
     command: list[str] | None = None,
@@ -71,7 +72,8 @@ def complete(
     notes: dict[str, Any] | None = None,
 ) -> Finished:
     """Check, lock the folder, train every stage that is not done, score, and write the results."""
-    workdir = Path(workdir or Path("runs") / cell_name(config))
+    config, dataset = data_source.given(config, dataset)
+    workdir = Path(workdir or data_source.default_folder(config, dataset))
     told: dict[str, Any] = {}
     with running(config, dataset, workdir, quiet, force) as (run, data):
         agent = _kind(config)(run, data)

@@ -22,9 +22,8 @@ from zsrl_jax.runs import provenance
 from zsrl_jax.runs.identity import STAGES, Asked
 from zsrl_jax.seeds import seed_keys
 from zsrl_jax.settings import checks
-from zsrl_jax.settings.names import OTHER
 from zsrl_jax.training import metrics
-from zsrl_jax.training.data_source import open_data
+from zsrl_jax.training.data_source import as_asked, open_data
 from zsrl_jax.types import Failure
 
 
@@ -96,13 +95,14 @@ def running(
     quiet = quiet or not processes.is_first()
     seconds: dict[str, float] = {}
     with signals.caught(), processes.leading(lock.held(workdir)):
-        processes.first(lambda: Asked(workdir, config, None).check(force))
+        processes.first(lambda: _check_folder(config, workdir, force))
         if dataset is None:
             start = time.monotonic()
             dataset = processes.in_turn(lambda: open_data(config, quiet))
             seconds["data"] = time.monotonic() - start
             if not quiet:
                 print(f"data: {dataset}")
+        dataset = as_asked(config, dataset)
         _check_data(config, dataset)
         mark, devices = dataset.fingerprint(), mesh.make(config)
         processes.agree(
@@ -122,10 +122,14 @@ def running(
             log.close()
 
 
+def _check_folder(config: ConfigDict, workdir: Path, force: bool) -> None:
+    """Refuse a folder that cannot be written, or that holds a run with other settings."""
+    atomic.refuse_unwritable(workdir, *(workdir / name for name in (*STAGES, "agent")))
+    Asked(workdir, config, None).check(force)
+
+
 def _check_data(config: ConfigDict, dataset: Dataset) -> None:
     """Refuse data that does not fit the config."""
-    if config.domain not in (OTHER, dataset.domain) and dataset.domain is not None:
-        raise DataError(f"the dataset is of {dataset.domain}: the config expects {config.domain}")
     if "oracle" in config and dataset.physics is None:
         raise DataError(
             f"the dataset {dataset.source} has no physics, from which an oracle's rewards are "

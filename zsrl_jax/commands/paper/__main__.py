@@ -20,6 +20,7 @@ from zsrl_jax.commands.paper.progress import Progress
 from zsrl_jax.commands.report.markdown import write_study
 from zsrl_jax.commands.report.tables import as_text
 from zsrl_jax.devices import signals
+from zsrl_jax.settings import checks
 from zsrl_jax.settings.scales import StudySize, choose_scale
 
 SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto (by the machine)")
@@ -32,7 +33,7 @@ LAUNCHER = flags.DEFINE_enum("launcher", "local", ["local", "slurm"], "where cel
 JOBS = flags.DEFINE_integer(
     "jobs", 0, "cells at once; default: one per local accelerator or core, on SLURM all", 0
 )
-DRY = flags.DEFINE_bool("dry", False, "only print what would run")
+DRY = flags.DEFINE_bool("dry", False, "only print what would run: cells, updates, times")
 SLURM = flags.DEFINE_multi_string("slurm", [], "sbatch options, as partition=gpu or time=720")
 
 
@@ -45,6 +46,8 @@ def main(argv) -> None:
     size = StudySize(tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value)
     place = Place(Path(OUT.value), scale, size, parse_fields(SET.value))
     plans = {name: cells_of(name, place) for name in names}
+    for cell in dict.fromkeys(cell for cells in plans.values() for cell in cells):
+        checks.check(cell.config(place))
     if DRY.value:
         print(tell(plans, place))
         return

@@ -9,8 +9,8 @@ from ml_collections import ConfigDict
 from zsrl_jax.commands import usage_of
 from zsrl_jax.commands.paper.cells import ENDS, Cell, Place, field_of, quoted
 from zsrl_jax.commands.paper.launch import waves
-from zsrl_jax.commands.paper.progress import cost
 from zsrl_jax.commands.paper.studies import PUBLISHED, STUDIES, Study
+from zsrl_jax.commands.paper.times import as_time, seconds_of, updates_of
 from zsrl_jax.commands.report.load import read_results
 from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.files.atomic import write_text
@@ -109,14 +109,27 @@ def _with_earlier(rows: list[dict[str, Any]], file: Path) -> list[dict[str, Any]
 
 
 def tell(plans: dict[str, list[Cell]], place: Place) -> str:
-    """Return what studies would run: cells, those done, and updates over all seeds."""
+    """Return what studies would run: a line per study, then every cell with its time."""
     head = f"{'study':<18}{'cells':>7}{'encoders':>10}{'done':>6}{'encoder updates':>18}"
-    lines = [head + f"{'policy updates':>17}"]
+    lines = [head + f"{'policy updates':>17}{'time left':>16}"]
     every = {**plans, "together": [cell for cells in plans.values() for cell in cells]}
     for name, cells in every.items() if len(plans) > 1 else plans.items():
         encoders, rest = waves(cells)
-        done = sum(cell.is_done(place) for cell in [*encoders, *rest])
-        updates = [sum(cost(cell, place) for cell in part) for part in (encoders, rest)]
-        line = f"{name:<18}{len(rest):>7}{len(encoders):>10}{done:>6}"
-        lines.append(line + f"{updates[0]:>18,}{updates[1]:>17,}")
-    return "\n".join(lines)
+        both = [*encoders, *rest]
+        done = [cell for cell in both if cell.is_done(place)]
+        left = sum(seconds_of(cell, place)[0] for cell in both if cell not in done)
+        updates = [
+            sum(updates_of(c, place, stage) for c in both) for stage in ("encoder", "policy")
+        ]
+        line = f"{name:<18}{len(rest):>7}{len(encoders):>10}{len(done):>6}"
+        lines.append(f"{line}{updates[0]:>18,}{updates[1]:>17,}{as_time(left):>16}")
+    lines += ["", "times are of two cores, one cell at a time, without collecting; roughly", ""]
+    encoders, rest = waves(every["together"])
+    return "\n".join([*lines, *(_cell_line(cell, place) for cell in [*encoders, *rest])])
+
+
+def _cell_line(cell: Cell, place: Place) -> str:
+    """Return a cell's kind, name, time, and whether it is done."""
+    seconds, measured = seconds_of(cell, place)
+    told = f"done in {as_time(seconds)}" if measured else f"about {as_time(seconds)}"
+    return f"  {cell.kind:<11}{cell.name:<52} {told}"

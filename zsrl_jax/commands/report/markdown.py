@@ -1,7 +1,10 @@
 """The report as Markdown beside its figures, and one study's figures and tables by themselves."""
 
+import html
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from zsrl_jax.commands.report import figures
 from zsrl_jax.commands.report.figures import Chart
@@ -10,17 +13,19 @@ from zsrl_jax.commands.report.page import relative
 from zsrl_jax.commands.report.studies import Section, make_section
 from zsrl_jax.files.atomic import write_text
 
+SPECIAL = re.compile(r"([\\`*_{}\[\]|#])")
+
 
 def make_markdown(title: str, sections: Sequence[Section], extra: Sequence[Chart],
                   runs: Sequence[Row], out: Path) -> str:  # fmt: skip
     """Return the report; figures are the PNG files beside it."""
-    lines = [f"# {title}", "", stamp(list(runs)), ""]
+    lines = [f"# {escape(title)}", "", escape(stamp(list(runs))), ""]
     for section in sections:
-        lines += _section(section, "figures/")
+        lines += _section(section, "figures/", out)
     for chart in extra:
         lines += ["## Learning curves", "", *_picture(chart, "figures/")]
     lines += ["## Runs", "", "| folder | command |", "|---|---|"]
-    lines += [f"| {relative(row.folder, out)} | `{row.command}` |" for row in runs]
+    lines += [f"| {escape(relative(row.folder, out))} | {code(row.command)} |" for row in runs]
     return "\n".join(lines) + "\n"
 
 
@@ -30,25 +35,46 @@ def write_study(file: Path, folder: Path) -> tuple[Section, list[Path]]:
     files = [path for chart in section.charts for path in figures.save(chart, folder)]
     figures.close(section.charts)
     page = folder / f"{section.study.name}.md"
-    write_text(page, "\n".join(_section(section, "")))
+    write_text(page, "\n".join(_section(section, "", folder)))
     return section, [*files, page]
 
 
-def _section(section: Section, folder: str) -> list[str]:
+def escape(text: str) -> str:
+    """Return a text whose letters Markdown shows as they are, in one line."""
+    return SPECIAL.sub(r"\\\1", " ".join(html.escape(text, quote=False).split()))
+
+
+def code(text: str) -> str:
+    """Return a text as code, in one line, also inside of a table."""
+    ticks = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    room = " " if "`" in text else ""
+    return f"{ticks}{room}{' '.join(text.split())}{room}{ticks}".replace("|", "\\|")
+
+
+def _section(section: Section, folder: str, out: Path) -> list[str]:
     study, lost = section.study, section.study.missing()
-    lines = [f"## {study.name} ({study.scale} scale)", "", f"{study.title}.", ""]
+    lines = [f"## {study.name} ({escape(study.scale)} scale)", "", f"{escape(study.title)}.", ""]
     if lost:
         lines += [f"{len(lost)} of {len(study.rows)} cells are missing:", ""]
-        lines += [f"- {row.folder.name}: `{row.command}`" for row in lost] + [""]
+        lines += [f"- {escape(row.folder.name)}: {code(row.command)}" for row in lost] + [""]
+    for note in section.notes:
+        lines += [escape(note), ""]
     for chart in section.charts:
         lines += _picture(chart, folder)
+    for film in section.films:
+        lines += [f"[film: {escape(film.name)}]({quote(relative(film, out))})", ""]
     for table in section.tables:
-        lines += [f"### {table.title}", "", "| " + " | ".join(table.head) + " |",
+        lines += [f"### {escape(table.title)}", "", _line(table.head),
                   "|" + "---|" * len(table.head)]  # fmt: skip
-        lines += ["| " + " | ".join(e.text for e in row) + " |" for row in table.body] + [""]
+        lines += [_line([entry.text for entry in row]) for row in table.body] + [""]
     return lines
 
 
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(map(escape, texts)) + " |"
+
+
 def _picture(chart: Chart, folder: str) -> list[str]:
-    note = f"{chart.caption} ({stamp(chart.rows)})"
-    return [f"![{chart.caption}]({folder}{chart.name}.png)", "", f"*{note}*", ""]
+    caption, name = escape(chart.caption), f"{folder}{chart.name}.png"
+    note = f"{caption} ({escape(stamp(chart.rows))})"
+    return [f"![{caption}]({quote(name)})", "", f"*{note}*", ""]

@@ -1,5 +1,6 @@
 """The report as one self-contained HTML page."""
 
+import base64
 import html
 import json
 import math
@@ -13,6 +14,7 @@ from zsrl_jax.commands.report.load import Row, stamp
 from zsrl_jax.commands.report.studies import Section
 from zsrl_jax.commands.report.tables import MISSING, Entry, Table
 
+LARGEST = 4_000_000  # bytes of a film that is put inside of the page
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 84em; padding: 0 1em; }
 figure { margin: 1em 0; } .wide { overflow-x: auto; } nav a { margin-right: 1em; }
@@ -65,7 +67,9 @@ def make_html(title: str, sections: Sequence[Section], extra: Sequence[Chart],
         study = section.study
         parts.append(f'<h2 id="{mark}">{html.escape(f"{study.name} ({study.scale} scale)")}</h2>')
         parts.append(f"<p>{html.escape(study.title)}.</p>{_missing(section)}")
+        parts += [f"<p>{html.escape(note)}</p>" for note in section.notes]
         parts += [_figure(chart) for chart in section.charts]
+        parts += [_film(file, out) for file in section.films]
         parts += [_table(table, out) for table in section.tables]
     if extra:
         parts.append("<h2>Learning curves</h2>")
@@ -93,6 +97,18 @@ def _missing(section: Section) -> str:
     items = "".join(f"<li>{name}: <code>{command}</code></li>" for name, command in told)
     count = f"{len(lost)} of {len(section.study.rows)} cells are missing"
     return f"<details class=stamp><summary>{count}</summary><ul>{items}</ul></details>"
+
+
+def _film(file: Path, out: Path) -> str:
+    """Show a film: inside of the page if it is small, else from its file beside it."""
+    kind = {".gif": "image/gif", ".mp4": "video/mp4"}[file.suffix]
+    source = html.escape(quote(relative(file, out)))
+    if file.stat().st_size <= LARGEST:
+        source = f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
+    name = html.escape(f"{file.parent.name}/{file.name}")
+    shown = (f'<img src="{source}" alt="{name}">' if file.suffix == ".gif"
+             else f'<video src="{source}" controls loop muted></video>')  # fmt: skip
+    return f"<figure>{shown}<figcaption>{name}</figcaption></figure>"
 
 
 def _table(table: Table, out: Path) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from zsrl_jax.commands.report import charts, lines, measures, tables
+from zsrl_jax.commands import usage_of
+from zsrl_jax.commands.report import charts, lines, measures, single, tables
 from zsrl_jax.commands.report.figures import Chart
 from zsrl_jax.commands.report.load import Loaded, Row
 from zsrl_jax.commands.report.tables import Entry, Table, spread_entry
@@ -16,6 +17,8 @@ class Section(NamedTuple):
     study: Loaded
     charts: list[Chart]
     tables: list[Table]
+    films: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def sampler_table(study: Loaded) -> Table:
@@ -119,7 +122,16 @@ def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
         return []
     scales = sorted({row.results["scale"] for row in rows if row.results})
     study = Loaded("runs", "Runs that belong to no study", ", ".join(scales), "", rows, {}, ".")
-    return [Section(study, [], tables.by_task(study))]
+    shown = rows[: single.MOST]
+    drawn = [chart for i, row in enumerate(shown) for chart in single.charts(row, f"run{i + 1}")]
+    tabled = [table for row in shown for table in single.tables(row)]
+    films = tuple(film for row in shown for film in single.films(row))
+    notes: tuple[str, ...] = (
+        () if films else (f"No film yet: {usage_of('video', str(shown[0].folder))}",)
+    )
+    if len(rows) > len(shown):
+        notes += (f"{len(rows)} runs: the first {len(shown)} are shown in full.",)
+    return [Section(study, drawn, [*tables.by_task(study), *tabled], films, notes)]
 
 
 def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:

@@ -62,7 +62,7 @@ def by_task(study: Loaded) -> list[Table]:
             body.append([*line, *values, _run_entry(scored[0])])
         body += [_task_line(study, row, tasks, "oracle (TD3 on the reward)") for row in oracle]
         axis = [study.axis.split(".")[-1]] if study.axis else []
-        head = ["encoder", "tasks from", *axis, *tasks, "mean", "run"]
+        head = ["encoder", "tasks from", *axis, *tasks, "mean", "run folder"]
         found.append(Table(f"{domain}: mean return ± deviation over seeds", head, body))
     return found
 
