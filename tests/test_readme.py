@@ -61,3 +61,17 @@ def test_lines_fit_a_page_and_the_layout_is_the_real_one():
             assert (package / name.rstrip("/")).exists() or (package / f"{name}.py").exists(), name
     rooms = {f.name for f in package.iterdir() if f.is_dir() and f.name != "__pycache__"}
     assert all(f"{room}/" in layout for room in rooms), rooms
+
+
+def test_no_placeholder_is_left():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        assert not re.findall(r"^[A-Z]+_[A-Z]+$", page.read_text(), re.M), page
+
+
+def test_paths_in_contributing_exist():
+    for path in re.findall(
+        r"`((?:zsrl_jax|tests|docs|experiments|examples)/[\w./]+)`", CONTRIBUTING
+    ):
+        if path.rstrip("/").split("/")[-1] not in ("NAME.py", "NAME"):
+            assert (ROOT / path).exists(), path
