@@ -109,7 +109,7 @@ def test_a_run_that_one_device_goes_on_with(noise_dataset):
 
 def test_devices_tell_who_works(noise_dataset, tmp_path, capsys):
     config = small()
-    config.update({"seeds": 5, "encoder": {"updates": 0}})
+    config.seeds = 5
     with running(config, noise_dataset, tmp_path) as (run, _):
         assert run.mesh.devices.shape == (5, 1)
     assert "devices: seed 5 x data 1, cpu; 3 more are idle" in capsys.readouterr().out
