@@ -2,7 +2,7 @@
 
     python -m experiments.run --config=configs/cheetah_fb_btd.py        # or :laptop, :paper, :smoke
 
-At laptop scale the run takes 15 minutes on two cores and 1.6 GiB of memory.
+At laptop scale the run should take about 15 minutes on two cores; it was not timed there.
 Scores and what was tried: docs/results/cheetah.md.
 """
 
