@@ -13,7 +13,7 @@ import pytest
 
 from zsrl_jax import networks
 from zsrl_jax.data import fit_normalizer, summary, to_device
-from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.data.sampling import draw_ahead, draw_transitions
 from zsrl_jax.devices import signals
 from zsrl_jax.envs import DOMAINS, Simulator, quantities
 from zsrl_jax.envs.domain import often_standing
@@ -25,8 +25,8 @@ from zsrl_jax.settings.fields import explorer_fields
 
 RECIPE = explorer_fields()
 RECIPE.update(
-    {"num_envs": 2, "width": 8, "rnd_width": 8, "rnd_dim": 4, "batch": 8,
-     "random_steps": 500, "steps_per_update": 200.0}
+    {"explorer": "train", "horizon": 1, "num_envs": 2, "width": 8, "rnd_width": 8, "rnd_dim": 4,
+     "batch": 8, "random_steps": 500, "steps_per_update": 200.0}
 )  # fmt: skip
 
 
@@ -173,6 +173,28 @@ def test_no_task_reward_is_ever_computed(tmp_path, monkeypatch):
     blind = domain._replace(tasks=dict.fromkeys(domain.tasks, never))
     monkeypatch.setitem(DOMAINS, "cheetah", blind)
     collection.collect("cheetah", 2, seed=3, out=tmp_path, config=RECIPE, progress=False)
+
+
+def test_novelty_of_three_steps_is_summed_with_the_discount(whole):
+    recipe = RECIPE.copy_and_resolve_references()
+    recipe.horizon = 3
+    explorer = rnd.make(recipe, whole.spec)
+    state, key = explorer.init(jax.random.key(0)), jax.random.key(1)
+    store = to_device(whole, fit_normalizer(whole, "none"))
+    drawn = draw_ahead(jax.random.split(key)[0], store, recipe.batch, 3, recipe.discount)
+    _, metrics = explorer.update(state, key, store)
+    reached = np.asarray(drawn.reached)
+    first = reached[:, 0]
+    scaled = np.clip((reached - first.mean(0)) / (first.std(0) + 1e-6), -5, 5)
+    net = networks.mlp((17,), (recipe.rnd_width,) * 2, recipe.rnd_dim)
+    guess, aim = (
+        np.asarray(net.apply(state.learner.params[name], scaled))
+        for name in ("predictor", "random")
+    )
+    error = ((guess - aim) ** 2).mean(axis=2)
+    paid = error @ 0.99 ** np.arange(3) / error[:, 0].std()  # no episode ends in this batch
+    assert (np.asarray(drawn.weight) > 0).all()
+    assert metrics["explore/reward"] == pytest.approx(paid.mean(), rel=1e-2)
 
 
 def test_novelty_is_the_prediction_error_by_its_deviation(whole):

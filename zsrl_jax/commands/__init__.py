@@ -9,6 +9,7 @@ import sys
 COMMANDS = {
     "run": "train a run and score it",
     "collect": "collect reward-free data",
+    "explorers": "train the explorers that ship",
     "data": "look at datasets, or convert them",
     "video": "film a finished run",
     "diagnose": "draw the training curves of runs",
@@ -58,6 +59,6 @@ def main() -> None:
 
 def usage() -> str:
     """Return the list of commands."""
-    rows = [f"  {name:<10}{text}" for name, text in COMMANDS.items()]
+    rows = [f"  {name:<11}{text}" for name, text in COMMANDS.items()]
     head = "zsrl COMMAND [flags]: zero-shot offline reinforcement learning in JAX"
     return "\n".join([head, "", *rows, "", "zsrl COMMAND --help lists a command's flags."])

@@ -47,15 +47,21 @@ def describe(dataset: Dataset) -> Iterator[str]:
 
 
 def coverage(dataset: Dataset) -> list[str]:
-    """Return how much of the domain a dataset covers: percentiles of quantities, cells visited.
+    """Return how much of its domain a dataset covers."""
+    if dataset.domain is None or dataset.physics is None:
+        return ["coverage unknown: the dataset has no physics of a known domain"]
+    rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
+    return state_coverage(dataset.domain, dataset.physics[rows])
+
+
+def state_coverage(domain: str, physics: np.ndarray) -> list[str]:
+    """Return how much of a domain states [..., P] cover: percentiles of quantities, cells visited.
 
     Cells form a grid of side 0.1 over the named scalar quantities: their number is that of the
     different combinations of speed, height and uprightness in the data.
     """
-    if dataset.domain is None or dataset.physics is None:
-        return ["coverage unknown: the dataset has no physics of a known domain"]
-    rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
-    table = quantities(dataset.domain, dataset.physics[rows])._asdict()
+    flat = physics.reshape(-1, physics.shape[-1])
+    table = quantities(domain, flat)._asdict()
     scalars = {name: np.asarray(value) for name, value in table.items() if np.ndim(value) == 1}
     lines = []
     for name, value in scalars.items():

@@ -1,5 +1,7 @@
-"""Collect episodes with the exploring agent (`collector`) and write them in ExORL's format.
+"""Collect episodes and write them in ExORL's format: by the shipped explorers, or by a new one.
 
+`data.collect.explorer` says which: `shipped` plays the packaged explorers (`playing`), `train`
+trains one from nothing (`collector`). A domain that has none in the package is always trained.
 A folder holds one collection: of one domain, recipe and seed. Episodes already there count; missing
 ones are collected by one process at a time. Any number of processes may read a complete collection.
 """
@@ -8,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ml_collections import ConfigDict
 from tqdm import tqdm
 
@@ -16,11 +19,15 @@ from zsrl_jax.data.formats import exorl
 from zsrl_jax.devices import signals
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError, TaskError, unknown
+from zsrl_jax.exploration import shipped
 from zsrl_jax.exploration.collector import Collection
+from zsrl_jax.exploration.playing import Player
 from zsrl_jax.files import lock
 from zsrl_jax.runs import step_saves
 from zsrl_jax.settings.ranges import RANGES, check_ranges
 from zsrl_jax.settings.scales import choose_scale, explorer_recipe
+
+PLAYED = ("noise", "standing")  # fields that decide what shipped explorers do
 
 
 def collect(
@@ -33,7 +40,8 @@ def collect(
 ) -> Dataset:
     """Collect reward-free episodes by exploration, write them to `out`, and return them.
 
-    Episodes already in `out` count. The default config is the recipe of this machine's scale.
+    Episodes already in `out` count. The default config is the recipe of this machine's scale; its
+    field `explorer` says whether the shipped explorers play or a new one is trained.
     """
     if domain not in DOMAINS:
         raise TaskError(unknown("domain", domain, DOMAINS))
@@ -56,14 +64,24 @@ def collect(
         with signals.caught(), lock.held(folder):
             _check_folder(folder, facts)
             if not is_whole():
-                _run(folder, facts, episodes, config, progress)
+                run = _play if facts["explorer"] == "shipped" else _train
+                run(folder, facts, episodes, config, progress)
     return load_dataset(folder, "exorl", episodes, progress=progress)
 
 
+def explorer_of(domain: str, config: ConfigDict) -> str:
+    """Return who explores: `shipped` if the recipe says so and there are any, else `train`."""
+    return "shipped" if config.explorer == "shipped" and shipped.exist(domain) else "train"
+
+
 def recipe_of(domain: str, config: ConfigDict) -> dict[str, Any]:
-    """Return the fields of a recipe that decide a domain's data."""
+    """Return the fields of a recipe that decide a domain's data, and who explores."""
     upright = DOMAINS[domain].standing is not None
-    return {name: value for name, value in config.items() if upright or name != "standing"}
+    fields = {name: value for name, value in config.items() if upright or name != "standing"}
+    if explorer_of(domain, config) == "train":
+        return fields | {"explorer": "train"}
+    played = {name: fields[name] for name in PLAYED if name in fields}
+    return played | {"explorer": "shipped", "explorers": shipped.read_card(domain)["sha256"][:16]}
 
 
 def default_folder(domain: str, episodes: int, seed: int) -> Path:
@@ -93,19 +111,37 @@ def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
         )
 
 
-def _run(
+def _train(
     folder: Path, facts: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
 ) -> None:
-    """Collect round after round, from the last complete one on disk."""
+    """Explore and learn round after round, from the last complete one on disk."""
     run = Collection(folder, facts, episodes, config)
-    if run.done and progress:
-        print(f"collect: goes on from episode {run.done} ('{folder}')")
-    with tqdm(
-        total=episodes, initial=run.done, unit="episode", desc="collect", disable=not progress
-    ) as bar:
+    with _bar(folder, run.done, episodes, progress) as bar:
         while run.done < episodes:
             metrics = run.round()
             bar.set_postfix(
                 {k.split("/")[1]: f"{v:.3g}" for k, v in metrics.items()}, refresh=False
             )
             bar.update(run.done - bar.n)
+
+
+def _play(
+    folder: Path, facts: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
+) -> None:
+    """Play the shipped explorers block after block, from the last episode on disk."""
+    domain = facts["domain"]
+    if not (folder / "explorer").is_dir():
+        step_saves.write(folder / "explorer", 0, {"played": np.zeros(1)}, {"recipe": facts}, [])
+    done = len(exorl.list_episodes(folder / "buffer"))
+    share = config.standing if DOMAINS[domain].standing else 0.0
+    player = Player(DOMAINS[domain], shipped.load(domain), facts["seed"], config.noise, share)
+    with _bar(folder, done, episodes, progress) as bar:
+        while done < episodes:
+            done = player.write(folder, done, episodes)
+            bar.update(done - bar.n)
+
+
+def _bar(folder: Path, done: int, episodes: int, progress: bool) -> tqdm:
+    if done and progress:
+        print(f"collect: goes on from episode {done} ('{folder}')")
+    return tqdm(total=episodes, initial=done, unit="episode", desc="collect", disable=not progress)

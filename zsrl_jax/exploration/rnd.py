@@ -2,14 +2,14 @@
 
     error(s') = |f(s') - g(s')|^2        g a fixed random network, f trained to predict it
     reward    = error / running deviation of the error
-    agent     = TD3 on that reward alone; no task reward is ever computed
+    agent     = TD3 on that reward alone, over `horizon` steps; no task reward is ever computed
 
 Burda et al. (2018), with the hyperparameters of the public URLB recipe (Laskin et al., 2021) as
-defaults (`settings.fields`). Departures: one-step instead of three-step returns; the error is taken
-at the state reached; many environments step together. The running deviation counts from the first
-update. If a domain's episodes seldom start on the feet (quadruped), `standing` starts a share of
-them there: in a hundred thousand random steps that robot never got up, and data without such a
-share shows little but a robot on its back. Evaluation episodes start as the domain says.
+defaults (`settings.fields`). Departures: the error is taken at the state reached; many environments
+step together. The running deviation counts from the first update. If a domain's episodes seldom
+start on the feet (quadruped), `standing` starts a share of them there: in a hundred thousand random
+steps that robot never got up, and data without such a share shows little but a robot on its back.
+Evaluation episodes start as the domain says.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,10 @@ from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
 from zsrl_jax import learner, networks, td3
-from zsrl_jax.data.sampling import draw_transitions
+from zsrl_jax.data.sampling import draw_ahead
 from zsrl_jax.types import LearnerState, Spec, Store
+
+CLIP = 5.0  # of normalised observations, in deviations
 
 
 class Moments(NamedTuple):
@@ -71,7 +73,7 @@ class Explorer(NamedTuple):
 
 def normalise(moments: Moments, obs: Float[Array, "batch obs"]) -> Float[Array, "batch obs"]:
     """Normalise observations by the statistics so far."""
-    return jnp.clip((obs - moments.mean[None]) / moments.deviation()[None], -5.0, 5.0)
+    return jnp.clip((obs - moments.mean[None]) / moments.deviation()[None], -CLIP, CLIP)
 
 
 def make_error(rnd: networks.Net) -> Callable:
@@ -125,15 +127,17 @@ def make(config: ConfigDict, spec: Spec) -> Explorer:
 
     def update(state: ExplorerState, key, store: Store):
         key_batch, key_update = jax.random.split(key)
-        batch = draw_transitions(key_batch, store, config.batch)
-        seen = state.obs.add(batch.next_obs)
+        drawn = draw_ahead(key_batch, store, config.batch, config.horizon, config.discount)
+        seen, batch = state.obs.add(drawn.reached[:, 0]), drawn.start
         batch = batch._replace(
             obs=normalise(seen, batch.obs), next_obs=normalise(seen, batch.next_obs)
         )
-        params = state.learner.params
-        novelty = error(params["predictor"], params, batch.next_obs)
-        errors = state.error.add(novelty)
-        paid = td3.PolicyBatch(batch, jnp.zeros((config.batch, 0)), novelty / errors.deviation())
+        params, reached = state.learner.params, drawn.reached.reshape(-1, spec.obs_dim)
+        novelty = error(params["predictor"], params, normalise(seen, reached))
+        novelty = novelty.reshape(config.batch, config.horizon)
+        errors = state.error.add(novelty[:, 0])
+        reward = jnp.sum(drawn.weight * novelty, axis=1) / errors.deviation()
+        paid = td3.PolicyBatch(batch, jnp.zeros((config.batch, 0)), reward)
         new, metrics = descend(state.learner, paid, key_update, 0)
         return ExplorerState(new, seen, errors), {name: metrics[name] for name in SHOWN}
 

@@ -18,7 +18,8 @@ def _named(domain: str) -> Callable[..., ConfigDict]:
 
 
 def _explorer(scale: str = "") -> ConfigDict:
-    return explorer_recipe(choose_scale(scale or "auto")[0]).lock()
+    chosen = scale if scale == "shipped" else choose_scale(scale or "auto")[0]
+    return explorer_recipe(chosen).lock()
 
 
 NAMES: dict[str, Callable[..., ConfigDict]] = {

@@ -24,6 +24,7 @@ NAMES: dict[str, Iterable[str]] = {
 CHOICES: dict[str, Iterable[str]] = {
     "precision": precision.NAMES,
     "data.source": ("auto", "exorl", "collect"),
+    "data.collect.explorer": ("shipped", "train"),
     "data.format": ("auto", *FORMATS, "store"),
     "data.on_bad": ("error", "skip"),
     "data.normalize": ("none", "standard"),

@@ -12,7 +12,11 @@ from ml_collections import ConfigDict
 from zsrl_jax.encoders import ENCODERS
 
 # What runs did before a field existed, if that is not its default.
-BEFORE: dict[str, Any] = {"infer.intercept": False}
+BEFORE: dict[str, Any] = {
+    "infer.intercept": False,
+    "data.collect.explorer": "train",
+    "data.collect.horizon": 1,
+}
 ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
 
 
@@ -20,6 +24,7 @@ def explorer_fields() -> ConfigDict:
     """Return the fields of the exploring agent: the public URLB recipe (Laskin et al., 2021)."""
     return ConfigDict(
         {
+            "explorer": "shipped",  # shipped: play the packaged explorers; train: one from nothing
             "num_envs": 16,  # environments stepped together
             "width": 1024,
             "rnd_dim": 512,  # outputs of the random network
@@ -28,6 +33,7 @@ def explorer_fields() -> ConfigDict:
             "learning_rate": 1e-4,
             "target_rate": 0.01,
             "discount": 0.99,
+            "horizon": 3,  # steps before a target bootstraps
             "noise": 0.2,
             "noise_clip": 0.3,
             "random_steps": 4000,  # transitions by uniform actions before the agent acts

@@ -73,6 +73,7 @@ RANGES: dict[str, Range] = {
     "data.collect.learning_rate": RATE,
     "data.collect.target_rate": RATE,
     "data.collect.discount": DISCOUNT,
+    "data.collect.horizon": COUNT,
     "data.collect.noise": WEIGHT,
     "data.collect.noise_clip": WEIGHT,
     "data.collect.random_steps": NATURAL,

@@ -26,6 +26,7 @@ SCALES: dict[str, dict[str, Any]] = {
                 "num_envs": 32,
                 "width": 256,
                 "rnd_width": 256,
+                "horizon": 1,
                 "rnd_dim": 64,
                 "batch": 256,
                 "learning_rate": 3e-4,
@@ -68,6 +69,7 @@ SCALES: dict[str, dict[str, Any]] = {
                 "num_envs": 4,
                 "width": 32,
                 "rnd_width": 32,
+                "horizon": 1,
                 "rnd_dim": 8,
                 "batch": 32,
                 "random_steps": 1000,
@@ -86,6 +88,20 @@ SCALES: dict[str, dict[str, Any]] = {
 OF_ENCODER: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "fb"): {"encoder": {"width": 128}},
     ("smoke", "fb"): {"encoder": {"width": 32}},
+}
+
+# How the explorers that ship are trained (`experiments.explorers`).
+SHIPPED: dict[str, Any] = {
+    "explorer": "train",
+    "num_envs": 32,
+    "width": 128,
+    "rnd_width": 128,
+    "rnd_dim": 64,
+    "batch": 256,
+    "learning_rate": 3e-4,
+    "random_steps": 8000,
+    "steps_per_update": 8.0,
+    "standing": 0.6,
 }
 
 
@@ -122,7 +138,8 @@ def choose_scale(scale: str = "auto") -> tuple[str, str]:
 
 
 def explorer_recipe(scale: str) -> ConfigDict:
-    """Return the exploring agent's fields at a scale."""
+    """Return the exploring agent's fields at a scale; `shipped`: those of explorers that ship."""
     config = explorer_fields()
-    config.update(SCALES[scale].get("data", {}).get("collect", {}))
+    own = SCALES[scale].get("data", {}).get("collect", {}) if scale in SCALES else SHIPPED
+    config.update(own)
     return config

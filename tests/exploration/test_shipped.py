@@ -1,0 +1,143 @@
+"""Explorers that ship: the same episodes however they are asked for, and damage in one line."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from zsrl_jax import networks
+from zsrl_jax.envs import DOMAINS
+from zsrl_jax.errors import ConfigError, DataError
+from zsrl_jax.exploration import collection, collector, making, playing, shipped
+from zsrl_jax.settings.fields import explorer_fields
+from zsrl_jax.settings.scales import explorer_recipe
+
+CHEETAH = DOMAINS["cheetah"]
+SMALL = {"num_envs": 2, "width": 8, "rnd_width": 8, "rnd_dim": 4, "batch": 8,
+         "random_steps": 500, "steps_per_update": 400.0}  # fmt: skip
+
+
+def some_explorers(number: int = 3) -> shipped.Explorers:
+    """Make actors of width 8 that were never trained."""
+    actor = networks.actor(CHEETAH.obs_dim, 0, CHEETAH.action_dim, 8)
+    params = jax.vmap(actor.init)(jax.random.split(jax.random.key(0), number))
+    draw = np.random.default_rng(0)
+    mean = draw.normal(size=(number, CHEETAH.obs_dim))
+    return shipped.Explorers(jax.tree.map(np.asarray, params), mean, 1 + mean**2)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Three packed explorers of the cheetah, as if they were the package's."""
+    place = tmp_path / "explorers"
+    shipped.save("cheetah", some_explorers(), {"domain": "cheetah"}, place)
+    monkeypatch.setattr(shipped, "FOLDER", place)
+    monkeypatch.setattr(playing, "TOGETHER", 6)
+    return place
+
+
+def collect(episodes: int, out, seed: int = 0):
+    return collection.collect("cheetah", episodes, seed, out, explorer_fields(), progress=False)
+
+
+def test_each_actor_plays_its_own_episodes():
+    explorers = some_explorers()
+    act = playing.make_act(CHEETAH, explorers)
+    obs = np.random.default_rng(1).normal(size=(6, CHEETAH.obs_dim))
+    actor = networks.actor(CHEETAH.obs_dim, 0, CHEETAH.action_dim, 8)
+    for row, found in enumerate(act(obs)):
+        one = jax.tree.map(lambda x, who=row % 3: x[who], explorers)
+        scaled = np.clip((obs[row] - one.mean) / one.deviation, -5, 5)[None]
+        own = actor.apply(one.actor, scaled.astype(np.float32), np.zeros((1, 0), np.float32))
+        np.testing.assert_allclose(found, own[0], atol=1e-5)
+
+
+def test_actions_lie_on_the_grid_and_use_the_noise():
+    player = playing.Player(CHEETAH, some_explorers(), seed=4, noise=0.2, share=0.0)
+    played = player.block(0)
+    assert played.obs.shape == (player.size, 1001, 17) and player.size % 3 == 0
+    grid = played.action * playing.GRID
+    np.testing.assert_array_equal(grid, np.round(grid))
+    assert np.abs(played.action).max() <= 1
+    act = playing.make_act(CHEETAH, some_explorers())
+    clean = act(played.obs[:, 0])
+    noise = np.random.default_rng([4, 1]).standard_normal((1000, 6))[0]
+    wanted = np.clip(clean[1] + 0.2 * noise, -1, 1)
+    np.testing.assert_allclose(played.action[1, 0], wanted, atol=0.5 / playing.GRID + 1e-12)
+
+
+def test_a_collection_that_grows_equals_one_made_at_once(folder, tmp_path):
+    whole = collect(9, tmp_path / "whole")
+    for episodes in (4, 7, 9):
+        grown = collect(episodes, tmp_path / "grown")
+        assert grown.num_episodes == episodes
+    np.testing.assert_array_equal(grown.obs, whole.obs)
+    np.testing.assert_array_equal(grown.action, whole.action)
+    other = collect(2, tmp_path / "other", seed=1)
+    assert not np.array_equal(other.action[0], whole.action[0])
+
+
+def test_other_explorers_in_the_same_folder_are_refused(folder, tmp_path):
+    collect(2, tmp_path / "data")
+    shipped.save("cheetah", some_explorers(2), {"domain": "cheetah"}, folder)
+    with pytest.raises(DataError, match="with another explorers"):
+        collect(2, tmp_path / "data")
+
+
+def test_a_domain_without_explorers_is_trained(folder, tmp_path):
+    assert collection.explorer_of("cheetah", explorer_fields()) == "shipped"
+    shutil.rmtree(folder)
+    assert collection.explorer_of("cheetah", explorer_fields()) == "train"
+    recipe = collection.recipe_of("cheetah", explorer_fields())
+    assert recipe["explorer"] == "train" and recipe["batch"] == 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("cheetah.npz", "cut"), ("cheetah.npz", "gone"), ("cheetah.json", "cut")]
+)
+def test_damage_is_one_clear_line(folder, tmp_path, name, how):
+    file = folder / name
+    file.write_bytes(file.read_bytes()[:-5]) if how == "cut" else file.unlink()
+    with pytest.raises(DataError, match=r"explorers '.*' is (missing|damaged).*--train"):
+        collect(2, tmp_path / "data")
+    assert not list((tmp_path / "data").rglob("*.npz"))
+
+
+def test_actors_survive_packing_to_half_precision(tmp_path):
+    explorers = some_explorers()
+    shipped.save("cheetah", explorers, {"made": "here"}, tmp_path)
+    again = shipped.load("cheetah", tmp_path)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3), explorers, again)
+    assert shipped.read_card("cheetah", tmp_path)["made"] == "here"
+
+
+def test_ages_are_whole_rounds_evenly_apart():
+    assert making.ages(1024, 4, 32) == [256, 512, 768, 1024]
+    assert making.ages(100, 3, 32) == [32, 64, 96]
+    with pytest.raises(ConfigError, match="kept is 4: expected 1 to 3"):
+        making.ages(100, 4, 32)
+
+
+def test_training_keeps_the_actors_of_each_age_and_goes_on(tmp_path, monkeypatch):
+    recipe = explorer_recipe("shipped")
+    recipe.update(SMALL)
+    first, second = making.train("cheetah", 7, [2, 4], tmp_path / "one", recipe)
+    assert not np.array_equal(first.actor["Dense_0"]["kernel"], second.actor["Dense_0"]["kernel"])
+    making.train("cheetah", 7, [2], tmp_path / "two", recipe)  # as if stopped after two episodes
+    again = making.train("cheetah", 7, [2, 4], tmp_path / "two", recipe)[1]
+    jax.tree.map(np.testing.assert_array_equal, again, second)
+    monkeypatch.setattr(collector.Collection, "round", None)  # nothing is trained twice
+    making.train("cheetah", 7, [2, 4], tmp_path / "two", recipe)
+    packed = making.pack("cheetah", [[first, second], [first, second]])
+    np.testing.assert_array_equal(packed.mean, np.concatenate([first.mean] * 2 + [second.mean] * 2))
+
+
+@pytest.mark.parametrize("file", sorted(shipped.FOLDER.glob("*.npz")), ids=lambda file: file.stem)
+def test_what_the_package_holds_is_whole_and_small(file):
+    card = json.loads(file.with_suffix(".json").read_text())
+    assert file.stat().st_size <= 2**20 and card["domain"] == file.stem
+    assert "versions" in card and "command" in card and "covers" in card
+    explorers = shipped.load(file.stem)
+    assert explorers.mean.shape[1] == DOMAINS[file.stem].obs_dim

@@ -1,0 +1,101 @@
+"""Play the shipped explorers: episodes in minutes, the same on every machine.
+
+    a = round_1024(clip(pi_j(s) + noise N(0, 1), -1, 1)),     episode i is played by j = i mod S
+
+Actions are computed in double precision and rounded to a grid of 1/1024: a last digit that another
+processor rounds differently then changes no action, and so no episode. Episode i depends on the
+seed and on i alone, so a collection can grow, and its first episodes are of all actors.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from zsrl_jax import networks
+from zsrl_jax.data.formats import exorl
+from zsrl_jax.devices import signals
+from zsrl_jax.envs import Simulator
+from zsrl_jax.envs.domain import Domain, often_standing
+from zsrl_jax.exploration.rnd import CLIP
+from zsrl_jax.exploration.shipped import Explorers
+from zsrl_jax.files.atomic import sync
+
+GRID = 1024  # actions are multiples of 1 / GRID
+TOGETHER = 64  # episodes played at once, about
+
+
+class Played(NamedTuple):
+    """Whole episodes, one per row."""
+
+    obs: Float[np.ndarray, "n step obs"]
+    action: Float[np.ndarray, "n step action"]
+    physics: Float[np.ndarray, "n step physics"]
+
+
+class Player:
+    """Plays the episodes of one collection, a block of them at a time.
+
+    `share` is the share of episodes that start on the feet, where the domain has such a start.
+    """
+
+    def __init__(self, domain: Domain, explorers: Explorers, seed: int, noise: float, share: float):
+        self.domain, self.seed, self.noise = domain, seed, noise
+        self.size = explorers.number * max(1, TOGETHER // explorers.number)  # episodes per block
+        self._act = make_act(domain, explorers)
+        self._simulator = Simulator(often_standing(domain, share), self.size)
+
+    def block(self, first: int) -> Played:
+        """Play the episodes first, first + 1, ... of a block."""
+        numbers, steps = range(first, first + self.size), self.domain.episode_length
+        obs = [self._simulator.reset([self.seed * 1_000_003 + i for i in numbers])]
+        physics, action = [self._simulator.physics()], []
+        noise = np.stack([_noise(self.seed, i, (steps, self.domain.action_dim)) for i in numbers])
+        for step in range(steps):
+            if step % 10 == 0:
+                signals.check()
+            chosen = self._act(obs[-1]) + self.noise * noise[:, step]
+            action.append(np.round(np.clip(chosen, -1.0, 1.0) * GRID) / GRID)
+            obs.append(self._simulator.step(action[-1]))
+            physics.append(self._simulator.physics())
+        return Played(*(np.stack(rows, axis=1) for rows in (obs, action, physics)))
+
+    def write(self, folder: Path, done: int, episodes: int) -> int:
+        """Play the block that holds episode `done`, write what is missing; return the new count."""
+        first = done - done % self.size
+        played, last = self.block(first), min(first + self.size, episodes)
+        for i in range(done, last):
+            exorl.write_episode(folder / "buffer", i, *(rows[i - first] for rows in played))
+        sync(folder / "buffer")
+        return last
+
+
+def make_act(domain: Domain, explorers: Explorers) -> Callable[[np.ndarray], np.ndarray]:
+    """Make act(obs [block, O]) -> actions [block, A] in double precision, without noise.
+
+    Row i is played by actor i mod S.
+    """
+    number = explorers.number
+    width = explorers.actor["Dense_1"]["bias"].shape[-1]
+    actor = networks.actor(domain.obs_dim, 0, domain.action_dim, width)
+
+    def one(params, mean, deviation, obs):
+        scaled = jnp.clip((obs - mean[None]) / deviation[None], -CLIP, CLIP)
+        return actor.apply(params, scaled, jnp.zeros((obs.shape[0], 0), obs.dtype))
+
+    program = jax.jit(jax.vmap(one, (0, 0, 0, 1), out_axes=1))
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            chosen = program(*explorers, obs.reshape(-1, number, obs.shape[-1]))
+            return np.asarray(chosen).reshape(len(obs), -1)
+
+    return act
+
+
+def _noise(seed: int, episode: int, shape: tuple[int, int]) -> np.ndarray:
+    return np.random.default_rng([seed, episode]).standard_normal(shape)
