@@ -55,7 +55,9 @@ def test_each_actor_plays_its_own_episodes():
 
 
 def test_actions_lie_on_the_grid_and_use_the_noise():
-    player = playing.Player(CHEETAH, some_explorers(), seed=4, noise=0.2, share=0.0)
+    recipe = explorer_fields()
+    recipe.held = 0.0
+    player = playing.Player(CHEETAH, some_explorers(), 4, recipe)
     played = player.block(0)
     assert played.obs.shape == (player.size, 1001, 17) and player.size % 3 == 0
     grid = played.action * playing.GRID
@@ -66,6 +68,24 @@ def test_actions_lie_on_the_grid_and_use_the_noise():
     noise = np.random.default_rng([4, 1]).standard_normal((1000, 6))[0]
     wanted = np.clip(clean[1] + 0.2 * noise, -1, 1)
     np.testing.assert_allclose(played.action[1, 0], wanted, atol=0.5 / playing.GRID + 1e-12)
+
+
+def test_held_actions_stay_and_are_weaker_than_the_explorers():
+    recipe = explorer_fields()
+    recipe.held = 0.5
+    action = playing.Player(CHEETAH, some_explorers(), 4, recipe).block(0).action
+    still = (action[:, 1:] == action[:, :-1]).all(axis=-1)
+    assert 0.4 < still.mean() < 0.6
+    moved = np.abs(action[:, :-1][~still]).mean()
+    assert np.abs(action[:, 1:][still]).mean() < 0.8 * moved
+
+
+def test_the_share_of_held_steps_is_as_asked():
+    for share in (0.0, 0.3, 0.8):
+        draw = np.random.default_rng(0)
+        strength = np.stack([playing.draw_strength(draw, 1000, share) for _ in range(200)])
+        assert (strength < 1).mean() == pytest.approx(share, abs=0.03)
+        assert strength.min() >= 0
 
 
 def test_a_collection_that_grows_equals_one_made_at_once(folder, tmp_path):

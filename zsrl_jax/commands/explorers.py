@@ -81,7 +81,7 @@ def _cover(domain: str, explorers: shipped.Explorers | None, recipe) -> list[str
             physics.append(simulator.physics())
         found = np.stack(physics, axis=1)
     else:
-        found = playing.Player(robot, explorers, 0, recipe.noise, recipe.standing).block(0).physics
+        found = playing.Player(robot, explorers, 0, recipe).block(0).physics
     return [
         *(line.strip() for line in state_coverage(domain, found)),
         "of 1000: " + ", ".join(_earned(domain, found)),

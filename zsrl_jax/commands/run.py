@@ -1,13 +1,15 @@
 """Train a cell and score it: python -m experiments.run --config=configs/cheetah_fb_btd.py"""
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from zsrl_jax.commands import cli, program
+from zsrl_jax.commands import cli, program, trials
 from zsrl_jax.data.summary import BEST_STEPS
 from zsrl_jax.devices import processes
 from zsrl_jax.errors import ConfigError, DivergedError
@@ -27,6 +29,8 @@ flags.DEFINE_string("coordinator", None, "HOST:PORT of process 0", flag_values=E
 flags.DEFINE_integer("num_processes", None, "number of processes", flag_values=EARLY)
 flags.DEFINE_integer("process_id", None, "index of this process, from 0", flag_values=EARLY)
 flags.FLAGS.append_flag_values(EARLY)
+TRIAL = flags.DEFINE_string("trial", None, "name of a trial: its settings and scores are recorded")
+TRIALS = flags.DEFINE_string("trials", trials.FILE, "file to which a trial's line is appended")
 FORCE = flags.DEFINE_bool("force", False, "continue in a run folder that has other settings")
 
 
@@ -75,9 +79,19 @@ def main(argv: list[str]) -> None:
     checks.check(config)
     announce(config)
     command = [*program("run"), *sys.argv[1:]]
-    finished = complete(config, None, WORKDIR.value, command=command, force=FORCE.value)
+    with _record(config, command) as note:
+        finished = complete(config, None, WORKDIR.value, command=command, force=FORCE.value)
+        if finished.results:
+            note(finished)
     if finished.results:
         tell(finished)
+
+
+def _record(config: ConfigDict, command: list[str]) -> AbstractContextManager[Any]:
+    """Return what writes this run into the record of trials, if it is a trial."""
+    if not TRIAL.value or not processes.is_first():
+        return nullcontext(lambda finished: None)
+    return trials.recorded(TRIAL.value, Path(TRIALS.value), config, command)
 
 
 def tell(finished: Finished) -> None:

@@ -27,7 +27,7 @@ from zsrl_jax.runs import step_saves
 from zsrl_jax.settings.ranges import RANGES, check_ranges
 from zsrl_jax.settings.scales import choose_scale, explorer_recipe
 
-PLAYED = ("noise", "standing")  # fields that decide what shipped explorers do
+PLAYED = ("noise", "held", "standing")  # fields that decide what shipped explorers do
 
 
 def collect(
@@ -79,6 +79,7 @@ def recipe_of(domain: str, config: ConfigDict) -> dict[str, Any]:
     upright = DOMAINS[domain].standing is not None
     fields = {name: value for name, value in config.items() if upright or name != "standing"}
     if explorer_of(domain, config) == "train":
+        del fields["held"]
         return fields | {"explorer": "train"}
     played = {name: fields[name] for name in PLAYED if name in fields}
     return played | {"explorer": "shipped", "explorers": shipped.read_card(domain)["sha256"][:16]}
@@ -133,8 +134,7 @@ def _play(
     if not (folder / "explorer").is_dir():
         step_saves.write(folder / "explorer", 0, {"played": np.zeros(1)}, {"recipe": facts}, [])
     done = len(exorl.list_episodes(folder / "buffer"))
-    share = config.standing if DOMAINS[domain].standing else 0.0
-    player = Player(DOMAINS[domain], shipped.load(domain), facts["seed"], config.noise, share)
+    player = Player(DOMAINS[domain], shipped.load(domain), facts["seed"], config)
     with _bar(folder, done, episodes, progress) as bar:
         while done < episodes:
             done = player.write(folder, done, episodes)

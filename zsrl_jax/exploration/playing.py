@@ -2,6 +2,10 @@
 
     a = round_1024(clip(pi_j(s) + noise N(0, 1), -1, 1)),     episode i is played by j = i mod S
 
+An explorer never rests, so a policy that learns from it alone may end in poses that the data does
+not hold: a walker sat down for good, and its critic did not know better. So for a share `held` of
+the steps an action is held, at a random strength, for HOLD steps on average.
+
 Actions are computed in double precision and rounded to a grid of 1/1024: a last digit that another
 processor rounds differently then changes no action, and so no episode. Episode i depends on the
 seed and on i alone, so a collection can grow, and its first episodes are of all actors.
@@ -15,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from ml_collections import ConfigDict
 
 from zsrl_jax import networks
 from zsrl_jax.data.formats import exorl
@@ -27,6 +32,7 @@ from zsrl_jax.files.atomic import sync
 
 GRID = 1024  # actions are multiples of 1 / GRID
 TOGETHER = 64  # episodes played at once, about
+HOLD = 40  # steps that an action is held, on average
 
 
 class Played(NamedTuple):
@@ -40,29 +46,41 @@ class Played(NamedTuple):
 class Player:
     """Plays the episodes of one collection, a block of them at a time.
 
-    `share` is the share of episodes that start on the feet, where the domain has such a start.
+    Of the explorer's recipe it uses `noise`, `held`, and `standing`, the share of episodes that
+    start on the feet, where the domain has such a start.
     """
 
-    def __init__(self, domain: Domain, explorers: Explorers, seed: int, noise: float, share: float):
-        self.domain, self.seed, self.noise = domain, seed, noise
+    def __init__(self, domain: Domain, explorers: Explorers, seed: int, config: ConfigDict):
+        self.domain, self.seed, self.config = domain, seed, config
         self.size = explorers.number * max(1, TOGETHER // explorers.number)  # episodes per block
         self._act = make_act(domain, explorers)
-        self._simulator = Simulator(often_standing(domain, share), self.size)
+        self._simulator = Simulator(often_standing(domain, config.standing), self.size)
 
     def block(self, first: int) -> Played:
         """Play the episodes first, first + 1, ... of a block."""
         numbers, steps = range(first, first + self.size), self.domain.episode_length
         obs = [self._simulator.reset([self.seed * 1_000_003 + i for i in numbers])]
-        physics, action = [self._simulator.physics()], []
-        noise = np.stack([_noise(self.seed, i, (steps, self.domain.action_dim)) for i in numbers])
+        physics, action = [self._simulator.physics()], list[np.ndarray]()
+        plans = [self._plan(i) for i in numbers]
+        noise, strength = (np.stack(rows) for rows in zip(*plans, strict=True))
         for step in range(steps):
             if step % 10 == 0:
                 signals.check()
-            chosen = self._act(obs[-1]) + self.noise * noise[:, step]
-            action.append(np.round(np.clip(chosen, -1.0, 1.0) * GRID) / GRID)
+            power = strength[:, step, None]
+            chosen = power * np.clip(self._act(obs[-1]) + noise[:, step], -1.0, 1.0)
+            if step:
+                goes_on = (power < 1) & (power == strength[:, step - 1, None])
+                chosen = np.where(goes_on, action[-1], chosen)
+            action.append(np.round(chosen * GRID) / GRID)
             obs.append(self._simulator.step(action[-1]))
             physics.append(self._simulator.physics())
         return Played(*(np.stack(rows, axis=1) for rows in (obs, action, physics)))
+
+    def _plan(self, episode: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw an episode's noise [T, A], and the strength [T] of its actions."""
+        steps, draw = self.domain.episode_length, np.random.default_rng([self.seed, episode])
+        noise = self.config.noise * draw.standard_normal((steps, self.domain.action_dim))
+        return noise, draw_strength(draw, steps, self.config.held)
 
     def write(self, folder: Path, done: int, episodes: int) -> int:
         """Play the block that holds episode `done`, write what is missing; return the new count."""
@@ -97,5 +115,15 @@ def make_act(domain: Domain, explorers: Explorers) -> Callable[[np.ndarray], np.
     return act
 
 
-def _noise(seed: int, episode: int, shape: tuple[int, int]) -> np.ndarray:
-    return np.random.default_rng([seed, episode]).standard_normal(shape)
+def draw_strength(draw: np.random.Generator, steps: int, held: float) -> Float[np.ndarray, " t"]:
+    """Draw the strength of each action: 1, or in a hold a number from [0, 1) that stays the same.
+
+    A share `held` of the steps lies in holds, which last HOLD steps on average.
+    """
+    strength, step = np.ones(steps), 0
+    while held and step < steps:
+        step += int(draw.exponential(HOLD * (1 - held) / held))
+        length = 1 + int(draw.exponential(HOLD))
+        strength[step : step + length] = draw.uniform()
+        step += length
+    return strength

@@ -38,6 +38,7 @@ def explorer_fields() -> ConfigDict:
             "noise_clip": 0.3,
             "random_steps": 4000,  # transitions by uniform actions before the agent acts
             "steps_per_update": 2.0,  # transitions collected for each update
+            "held": 0.3,  # share of steps in which shipped explorers hold their action
             "standing": 0.0,  # share of episodes that start on the feet (quadruped)
         }
     )

@@ -78,6 +78,7 @@ RANGES: dict[str, Range] = {
     "data.collect.noise_clip": WEIGHT,
     "data.collect.random_steps": NATURAL,
     "data.collect.steps_per_update": Range(0, closed="(]"),
+    "data.collect.held": DISCOUNT,
     "data.collect.standing": SHARE,
     "encoder.dim": COUNT,
     "encoder.hidden": COUNT,
