@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import gc
 import os
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -13,6 +14,8 @@ from helpers.small_data import draw_noise
 
 from zsrl_jax.data import Dataset
 from zsrl_jax.devices import compile_cache
+
+LARGE = 2**30  # bytes of a worker at which compiled programs are forgotten
 
 compile_cache.keep()
 
@@ -26,13 +29,35 @@ def strict_jax():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def little_memory():
+def forget_between_modules():
     """Forget compiled programs between modules: they are on disk, and a worker stays small."""
     yield
+    forget_programs()
+
+
+@pytest.fixture(autouse=True)
+def forget_when_large():
+    """Forget compiled programs between tests too, where a worker has grown large."""
+    yield
+    if resident_bytes() > LARGE:
+        forget_programs()
+
+
+def forget_programs() -> None:
+    """Drop what JAX has compiled, and give the memory back."""
     jax.clear_caches()
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL("libc.so.6").malloc_trim(0)  # else freed memory stays with the process
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture

@@ -48,7 +48,8 @@ def test_devices_change_no_number(name, noise_dataset):
     learner, data = build(name, noise_dataset)
     one = trained(learner, data, None)
     chex.assert_trees_all_equal(jax.device_get(trained(learner, data, mesh_of(2, 1))), one)
-    for how in ("map", "vmap"):  # what a CPU and what an accelerator does with seeds
+    # what a CPU does with seeds; and what an accelerator does, for the two that cost most
+    for how in ("map", "vmap") if name in ("fb", "policy") else ("map",):
         divided = trained(learner, data, mesh_of(2, 4), how)
         for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(divided), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)

@@ -85,6 +85,19 @@ def test_subtrajectories_fit_and_lengths_are_uniform():
     np.testing.assert_allclose(np.mean(starts), 0.5, atol=0.12)
 
 
+def test_no_subtrajectory_is_longer_than_asked():
+    length = jnp.array([10, 2])
+    cut = jax.device_get(occupancy.draw_subtrajectories(jax.random.key(0), length, 6000, 1, 4))
+    for episode, longest in ((0, 4), (1, 2)):  # an episode may be shorter than that
+        share = np.bincount(cut.length[cut.episode == episode], minlength=5)[1:] / 3000
+        np.testing.assert_allclose(share[:longest], 1 / longest, atol=0.03)
+        assert not share[longest:].any()
+    assert (cut.start + cut.length <= np.asarray(length)[cut.episode]).all()
+    assert cut.start[cut.episode == 0].max() == 9
+    fixed = occupancy.draw_subtrajectories(jax.random.key(0), length, 50, 3, 2)  # min above max
+    assert set(np.asarray(fixed.length).tolist()) == {2, 3}
+
+
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("radius", ["sqrt_d", "unit"])
 def test_samples_lie_on_the_sphere_and_follow_the_key(name, radius):

@@ -18,7 +18,7 @@ from zsrl_jax.analysis import geometry
 from zsrl_jax.data import Dataset
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.tasks import SAMPLERS
-from zsrl_jax.tasks.occupancy import draw_subtrajectories, occupancies
+from zsrl_jax.tasks.occupancy import draw_pieces, occupancies
 from zsrl_jax.training.encoded import DATA_AXES, Encoded, encode, prompt_states, see_behaviour
 from zsrl_jax.training.loop import Stream, stream_keys
 from zsrl_jax.training.run import Run, running
@@ -119,7 +119,7 @@ def _occupancies(
 
     def one(key: Key[Array, ""], data: Any) -> tuple[Array, Array]:
         behaviour = see_behaviour(encoded.encoder, data)
-        pieces = draw_subtrajectories(key, behaviour.length, num, section.min_length)
+        pieces = draw_pieces(key, behaviour, section, num)
         psi = occupancies(behaviour, pieces, section.discount)
         single = pieces._replace(length=jnp.ones_like(pieces.length))
         phi = occupancies(behaviour, single, section.discount)

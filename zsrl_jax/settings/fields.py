@@ -100,6 +100,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.tasks.num_subtrajectories = 10_000  # N_tau (paper)
     config.tasks.center = False  # take the mean behaviour out of the tasks (a departure)
     config.tasks.min_length = 1  # steps of the shortest sub-trajectory
+    config.tasks.max_length = 0  # steps of the longest sub-trajectory; 0: the episode's (paper)
     config.tasks.alpha = 0.5  # of mix: share of uniform tasks, from 0 (btd) to 1 (uniform)
     config.tasks.num_components = 20  # K (paper)
     config.tasks.num_iters = 100  # of EM at most

@@ -96,6 +96,7 @@ RANGES: dict[str, Range] = {
     "tasks.discount": SHARE,
     "tasks.num_subtrajectories": COUNT,
     "tasks.min_length": COUNT,
+    "tasks.max_length": NATURAL,
     "tasks.alpha": SHARE,
     "tasks.num_components": COUNT,
     "tasks.num_iters": COUNT,

@@ -2,8 +2,8 @@
 
     psi(tau) = sum_{t=0}^{L-1} gamma^t phi(s_t),     z_tau = radius psi / |psi|
 
-A sub-trajectory: an episode uniformly, a length uniformly in [min_length, T], a start uniformly
-among those that fit. What is centred, where anything is, are occupancies per step,
+A sub-trajectory: an episode uniformly, a length uniformly in [min_length, max_length] (0: T), a
+start uniformly among those that fit. What is centred, where anything is, are occupancies per step,
 psi(tau) / sum_t gamma^t: weighted means of phi, so that long and short pieces weigh the same.
 """
 
@@ -37,16 +37,29 @@ class SubTrajectory(NamedTuple):
 
 
 def draw_subtrajectories(
-    key: Key[Array, ""], length: Int[Array, " episode"], num: int, min_length: int
+    key: Key[Array, ""],
+    length: Int[Array, " episode"],
+    num: int,
+    min_length: int,
+    max_length: int = 0,
 ) -> SubTrajectory:
-    """Draw sub-trajectories: uniform episode, length in [min_length, T], and start."""
+    """Draw sub-trajectories: uniform episode, length in [min_length, max_length], and start."""
     key_episode, key_length, key_start = jax.random.split(key, 3)
     episode = jax.random.randint(key_episode, (num,), 0, length.shape[0])
     longest = length[episode]
     shortest = jnp.minimum(min_length, longest)
-    piece = jax.random.randint(key_length, (num,), shortest, longest + 1)
+    most = jnp.minimum(max_length, longest) if max_length else longest
+    piece = jax.random.randint(key_length, (num,), shortest, jnp.maximum(most, shortest) + 1)
     start = jax.random.randint(key_start, (num,), 0, longest - piece + 1)
     return SubTrajectory(episode, start, piece)
+
+
+def draw_pieces(
+    key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict, num: int
+) -> SubTrajectory:
+    """Draw sub-trajectories as the config's lengths say."""
+    shortest, longest = config.min_length, config.max_length
+    return draw_subtrajectories(key, behaviour.length, num, shortest, longest)
 
 
 def occupancy_weight(
@@ -110,7 +123,7 @@ def behaviour_sizes(
 ) -> Float[Array, " n"]:
     """Return the lengths of the occupancies per step that `behaviour_tasks` makes vectors of."""
     num = num or config.num_subtrajectories
-    pieces = draw_subtrajectories(key, behaviour.length, num, config.min_length)
+    pieces = draw_pieces(key, behaviour, config, num)
     mean = mean_features(behaviour, pieces, config.discount)
     return jnp.linalg.norm(mean if centre is None else mean - centre[None], axis=-1)
 
@@ -127,7 +140,7 @@ def behaviour_tasks(
     `num` 0 means `num_subtrajectories`.
     """
     num = num or config.num_subtrajectories
-    pieces = draw_subtrajectories(key, behaviour.length, num, config.min_length)
+    pieces = draw_pieces(key, behaviour, config, num)
     if centre is None:
         psi = occupancies(behaviour, pieces, config.discount)
     else:

@@ -172,8 +172,7 @@ def _fit_mixture(key, z: Float[Array, "n d"], config: ConfigDict) -> tuple[gmm.M
 
 
 def _draw(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> occupancy.SubTrajectory:
-    num, shortest = config.num_subtrajectories, config.min_length
-    return occupancy.draw_subtrajectories(key, behaviour.length, num, shortest)
+    return occupancy.draw_pieces(key, behaviour, config, config.num_subtrajectories)
 
 
 def _radius(behaviour: Behaviour, config: ConfigDict) -> Float[Array, ""]:
