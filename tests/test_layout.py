@@ -13,7 +13,7 @@ ROOMS = [  # each may import what stands before it, and itself
     "errors", "types", "devices.precision", "seeds", "devices", "files", "envs", "data",
     "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts", "rewards", "registration",
     "settings", "agent", "oracle", "runs", "asked_tasks", "rollouts", "evaluation", "exploration",
-    "training", "analysis", "commands", "__main__",
+    "training", "web", "analysis", "commands", "__main__",
 ]  # fmt: skip
 METHOD = ["seeds", "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts",
           "rewards", "agent", "oracle"]  # fmt: skip

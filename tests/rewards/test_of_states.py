@@ -1,4 +1,4 @@
-"""Reward texts of a domain's states: their names, tasks as texts, and prompts and scores by text."""
+"""Reward texts of a domain: names, tasks as texts, prompts and scores by text."""
 
 import numpy as np
 import pytest

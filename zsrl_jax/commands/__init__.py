@@ -10,10 +10,12 @@ COMMANDS = {
     "run": "train a run and score it",
     "collect": "collect reward-free data",
     "data": "look at datasets, or convert them",
+    "page": "make a page where anyone prompts an agent",
     "video": "film a finished run",
     "diagnose": "draw the training curves of runs",
     "report": "make one page from runs and studies",
     "paper": "run a study of the paper",
+    "agents": "pack finished runs as agents that ship",
     "bench": "measure the parts",
     "doctor": "check the machine and what runs left behind",
 }

@@ -54,7 +54,7 @@ def evaluate(tree: Tree, columns: Mapping[str, Column], count: int) -> Column:
 def _value(tree: Tree, columns: Mapping[str, Column]) -> Column:
     kind, *parts = tree
     if kind == "number":
-        return np.float64(parts[0])
+        return np.asarray(parts[0], np.float64)
     if kind == "name":
         return np.asarray(columns[parts[0]], np.float64)
     if kind == "call":
