@@ -23,9 +23,10 @@ from zsrl_jax.web.clips import choose_clips
 
 OUT = flags.DEFINE_string("out", str(shipped.FOLDER), "folder for the packed agents")
 MEMBER = flags.DEFINE_integer("member", 0, "which training seed of the run is packed")
-STATES = flags.DEFINE_integer("states", 2560, "prompt states to keep", 100)
-TASKS = flags.DEFINE_integer("task_vectors", 4000, "task vectors to keep", 1)
+STATES = flags.DEFINE_integer("states", 0, "prompt states to keep; 0: as many as fit", 0)
+TASKS = flags.DEFINE_integer("task_vectors", 0, "task vectors to keep; 0: as many as fit", 0)
 RESULTS = flags.DEFINE_list("results", [], "more runs of the same config, other seeds, for scores")
+SIZES = ((5120, 8000), (4096, 6000), (3072, 5000), (2560, 4000), (2048, 3000), (1024, 2000))
 ASKED = ("speed", "-speed", "height", "-height", "uprightness", "angular_momentum_y", "-abs(speed)",
          "speed*(height>0.5)")  # fmt: skip
 
@@ -50,14 +51,24 @@ def pack(run: Path) -> str:
     found = [_read(folder) for folder in (run, *map(Path, RESULTS.value))]
     if other := [r for r in found[1:] if r["tasks"] != found[0]["tasks"]]:
         raise DataError(f"--results has a run of other tasks ({other[0]['tasks']})")
-    small = shipped.reduce(agent, MEMBER.value, STATES.value, TASKS.value)
-    near = nearness(agent, small, MEMBER.value)
     dataset = open_data(agent.config, True, collect_missing=False)
-    card = _card(found) | {"cosine_to_whole": near}
     clips = [tuple(clip) for clip in choose_clips(dataset, agent.domain)]
-    file, size = shipped.write(Path(OUT.value), agent.domain, small, clips, card)
+    for states, tasks in SIZES:
+        kept = STATES.value or states, TASKS.value or tasks
+        small = shipped.reduce(agent, MEMBER.value, *kept)
+        near = nearness(agent, small, MEMBER.value)
+        card = _card(found) | {"cosine_to_whole": near}
+        try:
+            file, size = shipped.write(Path(OUT.value), agent.domain, small, clips, card)
+            break
+        except shipped.TooLargeError:
+            if (states, tasks) == SIZES[-1] or (STATES.value and TASKS.value):
+                raise
     least = min(near.values())
-    return f"{file}   ({size / 1e6:.2f} MB; least cosine of its z with the whole agent's {least:.4f})"
+    return (
+        f"{file}   ({size / 1e6:.2f} MB, {len(small.params.prompt_obs)} prompt states; cosine of "
+        f"its z with the whole agent's: {least:.4f} or more)"
+    )
 
 
 def _read(run: Path) -> dict[str, Any]:

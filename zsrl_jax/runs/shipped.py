@@ -29,6 +29,10 @@ SMALL = 4096  # arrays of fewer numbers keep float32
 DIRECTIONS = 4000  # prompts that are tried to see which task vectors are used
 
 
+class TooLargeError(DataError):
+    """A packed agent has more bytes than an agent that ships may have."""
+
+
 def names() -> tuple[str, ...]:
     """Return the names of the agents that ship."""
     return tuple(sorted(file.stem for file in FOLDER.glob("*.npz")))
@@ -152,7 +156,7 @@ def write(
     np.savez_compressed(part, **arrays)
     if (size := part.stat().st_size) > LIMIT:
         part.unlink()
-        raise DataError(
+        raise TooLargeError(
             f"the agent '{name}' has {size:,} bytes: expected at most {LIMIT:,}; keep fewer states "
             "(--states) or task vectors (--task_vectors)"
         )

@@ -33,6 +33,7 @@ export async function start(facts, arrays, files, wasm, licences) {
 class Page {
   constructor(facts, arrays, robot, agent) {
     Object.assign(this, { facts, arrays, robot, agent });
+    this.language = { parse, evaluate };
     this.names = Object.keys(facts.quantities);
     this.columns = new Map(this.names.map((name) => [name, arrays.get(`quantity/${name}`)]));
     this.chart = new Chart($("chart"), $("now"));
@@ -288,7 +289,7 @@ class Page {
       this.due -= this.robot.seconds;
     }
     this.scene.showGhost(this.ghost && this.ghost(this.time));
-    this.scene.draw();
+    this.scene.draw(now);
     this.chart.draw();
     requestAnimationFrame((next) => this.frame(next));
   }

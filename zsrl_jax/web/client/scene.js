@@ -10,6 +10,7 @@ const THEMES = {
   dark: { sky: 0x12171d, floor: ["#1b222a", "#1f2831", "#2a3540"], body: 0xee8a50, limb: 0xf2a873,
     ghost: 0x6db3ff, hemisphere: [0xa9c2dd, 0x20262d, 1.0], sun: 1.9 },
 };
+const SLOW_FRAME = 90; // milliseconds
 const COMMON = [0.7, 0.5, 0.3]; // dm_control's colour of every body
 
 const code = (value) => (typeof value === "object" ? value.value : value);
@@ -63,6 +64,7 @@ export class Scene {
   constructor(canvas, robot) {
     this.robot = robot;
     this.canvas = canvas;
+    this.quality = 1;
     this.renderer = new T.WebGLRenderer({ canvas, antialias: true });
     this.renderer.shadowMap.enabled = true;
     this.renderer.shadowMap.type = T.PCFShadowMap;
@@ -135,7 +137,7 @@ export class Scene {
     this.orbit.maxDistance = 14 * reach;
     this.orbit.maxPolarAngle = 0.495 * Math.PI;
     this.orbit.target.set(centre[0], centre[1], 0.55 * reach);
-    const side = this.robot.facts.planar ? [0.9, -4.4, 1.3] : [-3.2, -3.6, 2.1];
+    const side = this.robot.facts.planar ? [0.9, -5.2, 1.5] : [-3.4, -4.0, 2.3];
     this.camera.position.set(...side.map((x, i) => centre[i] * (i < 2) + x * reach));
     const span = 3.5 * reach, view = this.sun.shadow.camera;
     Object.assign(view, { left: -span, right: span, top: span, bottom: -span, near: 0.1, far: 14 * reach });
@@ -212,7 +214,19 @@ export class Scene {
     setTimeout(() => { this.scene.remove(arrow); arrow.dispose(); }, 350);
   }
 
-  draw() {
+  // Draw coarser where the machine is slow: fewer pixels first, then no shadows.
+  adapt(now) {
+    const passed = now - (this.drawn ?? now);
+    this.drawn = now;
+    this.mean = 0.8 * (this.mean ?? 16) + 0.2 * Math.min(passed, 500);
+    if (this.mean < SLOW_FRAME || this.quality <= 0.3) return;
+    this.quality *= 0.6;
+    this.mean = 16;
+    this.renderer.shadowMap.enabled = this.sun.castShadow = this.quality > 0.3;
+  }
+
+  draw(now) {
+    this.adapt(now);
     this.move(this.parts, this.robot.data);
     const centre = this.centre(), { orbit, camera } = this;
     const dx = centre[0] - orbit.target.x;
@@ -234,7 +248,7 @@ export class Scene {
 
   fit() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const ratio = Math.min(devicePixelRatio, 2);
+    const ratio = Math.min(devicePixelRatio, 2) * this.quality;
     if (this.width === width && this.height === height && this.ratio === ratio) return;
     Object.assign(this, { width, height, ratio });
     this.renderer.setPixelRatio(ratio);
