@@ -18,11 +18,14 @@ export async function start(facts, arrays, files, wasm, licences) {
   const quiet = () => {}; // MuJoCo tells of an attribute in dm_control's files that is out of date
   const mujoco = await loadMujoco(
     { wasmBinary: wasm, locateFile: (name) => name, print: quiet, printErr: quiet });
+  performance.mark("mujoco");
   const robot = new Robot(mujoco, files, facts);
   const page = new Page(facts, arrays, robot, new Agent(facts, arrays));
   $("licences").textContent = licences;
   page.restart();
+  performance.mark("robot");
   page.scene = new Scene($("view"), robot);
+  performance.mark("scene");
   page.listen();
   page.fromAddress();
   requestAnimationFrame((now) => page.frame(now));

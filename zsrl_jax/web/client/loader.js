@@ -10,6 +10,7 @@
   const say = (told) => { document.getElementById("loading").textContent = told; };
   try {
     const [wasm, arrays, texts] = await Promise.all(["wasm", "arrays", "texts"].map(bytesOf));
+    performance.mark("unpacked");
     const { modules, facts, table, files, licences } = JSON.parse(new TextDecoder().decode(texts));
     const addresses = new Map(); // modules come in the order in which they need each other
     for (const [name, source] of modules) {
@@ -20,7 +21,9 @@
     }
     const { unpack } = await import(addresses.get("./arrays.js"));
     const { start } = await import(addresses.get("./app.js"));
+    performance.mark("linked");
     window.zsrl = await start(facts, unpack(table, arrays), files, wasm, licences);
+    performance.mark("ready");
   } catch (error) {
     console.error(error);
     say(`This page cannot run here: ${error.message}. It needs a browser of 2023 or later with WebGL.`);

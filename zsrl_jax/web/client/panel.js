@@ -99,6 +99,8 @@ export function showAnswer(page) {
   $("text").removeAttribute("aria-invalid");
   const first = prompt.kind === "reward" ? understanding(prompt.r2)
     : prompt.kind === "goal" ? "It tries to reach this pose." : "It repeats what it was shown.";
+  $("meaning").textContent = prompt.kind === "reward"
+    ? "Reward it earns now" : "How well it matches now (1: exactly)";
   const parts = [first, nearness(prompt.cosine), distance(prompt.far)];
   $("verdict").textContent = parts.filter(Boolean).join(" ");
   const measures = [];
