@@ -58,7 +58,9 @@ class Browser:
     def prefer(self, scheme: str) -> None:
         """Ask for light or dark colours."""
         feature = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.call("goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": feature})
+        self.call(
+            "goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": feature}
+        )
 
     def picture(self, file: Path) -> None:
         file.write_bytes(base64.b64decode(self.call("screenshot", "GET")))

@@ -178,7 +178,7 @@ def test_what_is_typed_changes_what_it_does(show):
     assert np.abs(np.subtract(window.run(live), forwards)).max() > 0.01
     shown = window.run("return document.getElementById('code').textContent")
     assert 'z = agent.infer(reward="-2*speed + height")' in shown
-    assert "zsrl_jax.load(\"cheetah\")" in shown
+    assert 'zsrl_jax.load("cheetah")' in shown
 
 
 def test_hostile_text_is_refused_and_nothing_runs(show):
