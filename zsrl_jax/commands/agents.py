@@ -52,7 +52,7 @@ def pack(run: Path) -> str:
     if other := [r for r in found[1:] if r["tasks"] != found[0]["tasks"]]:
         raise DataError(f"--results has a run of other tasks ({other[0]['tasks']})")
     dataset = open_data(agent.config, True, collect_missing=False)
-    clips = [tuple(clip) for clip in choose_clips(dataset, agent.domain)]
+    clips = choose_clips(dataset, agent.domain)
     for states, tasks in SIZES:
         kept = STATES.value or states, TASKS.value or tasks
         small = shipped.reduce(agent, MEMBER.value, *kept)

@@ -1,6 +1,6 @@
 """Rewards as text: "speed*(height>0.5)" over a domain's named quantities, in a small safe language.
 
-The same grammar runs in the browser (`zsrl_jax/web/client/language.js`); one table of cases tests both.
+The same grammar runs in the browser (`web/client/language.js`); one table of cases tests both.
 """
 
 from zsrl_jax.rewards.language import FUNCTIONS, RewardTextError, parse

@@ -56,7 +56,8 @@ def read(name: str) -> Agent:
             exact = np.float64 if last == "prompt_physics" else np.float32
             place[last] = array.astype(exact)
     tree["normalizer"] = Normalizer(**tree["normalizer"])
-    params = AgentParams(**{field: tree.get(field) for field in AgentParams._fields})
+    given: dict[str, Any] = {field: tree.get(field) for field in AgentParams._fields}
+    params = AgentParams(**given)
     config = fields.with_defaults(card["config"])
     return Agent(config, Spec(*card["spec"]), card["domain"], params)
 
@@ -74,7 +75,7 @@ def _arrays(name: str) -> dict[str, np.ndarray]:
 
 
 def reduce(agent: Agent, member: int, num_states: int, num_tasks: int) -> Agent:
-    """Return an agent of one seed with fewer prompt states and task vectors, rounded as it ships."""
+    """Return an agent of one seed, fewer prompt states and task vectors, rounded as it ships."""
     params = agent.params
     rows = np.linspace(0, len(params.prompt_obs) - 1, min(num_states, len(params.prompt_obs)))
     rows = rows.astype(int)
@@ -153,7 +154,7 @@ def write(
     file = folder / f"{name}.npz"
     part = folder / f"{name}.part.npz"
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(part, **arrays)
+    np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
     if (size := part.stat().st_size) > LIMIT:
         part.unlink()
         raise TooLargeError(

@@ -34,7 +34,7 @@ def choose_clips(dataset: Dataset, domain: str) -> list[Clip]:
         found = quantity_columns(domain, dataset.physics[episode, : steps + 1])
         pieces = np.arange(0, steps + 2 - STEPS, STEPS // 2)
         starts += [(episode, int(first)) for first in pieces]
-        for first in pieces:
+        for _, first in starts[-len(pieces) :]:
             span = slice(first, first + STEPS)
             columns.append({n: found[n][span].mean() for n in QUANTITIES if n in found})
     taken: list[Clip] = []
@@ -45,10 +45,10 @@ def choose_clips(dataset: Dataset, domain: str) -> list[Clip]:
             if place in used or len(taken) == NUMBER:
                 continue
             used.add(place)
-            episode, first = starts[place]
-            span = slice(first, first + STEPS)
+            which, begin = starts[place]
+            rows = slice(begin, begin + STEPS)
             label = f"{word} {name.replace('_', ' ')}"
-            taken.append(Clip(label, dataset.obs[episode, span], dataset.physics[episode, span]))
+            taken.append(Clip(label, dataset.obs[which, rows], dataset.physics[which, rows]))
     return taken
 
 

@@ -1,7 +1,7 @@
 """The networks of an agent as lists of layers, which the browser multiplies in order.
 
-features   relu(x W + b) per hidden layer; x W + b; to the sphere; times C^-1 if the encoder is fb
-actor      `networks.actor`: two streams, joined
+Features are relu(x W + b) per hidden layer, then x W + b, scaled to the sphere, times C^-1 of fb.
+The actor is `networks.actor`: two streams, joined.
 """
 
 from typing import Any

@@ -176,6 +176,7 @@ def _scores(found: dict[str, Any] | None) -> dict[str, Any] | None:
         "tasks": found["tasks"],
         "agent": played.mean(axis=(0, 2)).tolist(),
         "random": np.asarray(found["random"], float).mean(axis=1).tolist(),
-        "told": f"Mean return of 1000 steps, {seeds} seed(s) x {episodes} episodes, {found['scale']} "
-        "scale. The dark mark is the random policy. None of these rewards was seen in training.",
+        "told": f"Mean return of 1000 steps, {seeds} seed(s) x {episodes} episodes, "
+        f"{found['scale']} scale. The dark mark is the random policy. None of these rewards was "
+        "seen in training.",
     }

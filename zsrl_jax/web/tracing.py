@@ -36,7 +36,7 @@ class Entry(NamedTuple):
     """One number of the simulation: an entry of a flattened MjData field, and a function of it."""
 
     field: str
-    index: int
+    place: int
     function: str = "same"
 
 
@@ -45,7 +45,8 @@ class _Probe:
 
     def __init__(self, model: mujoco.MjModel, seed: int, batch: int = 2):
         self._data, self._batch = mujoco.MjData(model), batch
-        self._draw, self.drawn = np.random.default_rng(seed), {}
+        self._draw = np.random.default_rng(seed)
+        self.drawn: dict[str, np.ndarray] = {}
 
     def __getattr__(self, name: str) -> np.ndarray:
         shape = np.shape(getattr(self._data, name))
@@ -79,7 +80,7 @@ def trace_observation(domain: Domain) -> list[Entry]:
 
 def _read(entry: Entry, fields: Mapping[str, np.ndarray]) -> np.ndarray:
     field = fields[entry.field]
-    return FUNCTIONS[entry.function](field.reshape(len(field), -1)[:, entry.index])
+    return FUNCTIONS[entry.function](field.reshape(len(field), -1)[:, entry.place])
 
 
 def _origin(value: np.ndarray, fields: Mapping[str, np.ndarray]) -> Entry | None:
