@@ -49,9 +49,7 @@ def test_the_table_has_at_least_forty_hostile_texts_and_every_function():
 
 
 def test_an_unknown_name_gets_the_nearest_and_all_known():
-    with pytest.raises(
-        RewardTextError, match="did you mean 'speed'\\? known: angular.*height"
-    ) as e:
+    with pytest.raises(RewardTextError, match="did you mean 'speed'\\? known: speed, height") as e:
         rewards("height + sped")
     assert e.value.place == 9
     with pytest.raises(RewardTextError, match="unknown function 'maxi': did you mean 'max'"):

@@ -1,9 +1,12 @@
 """What the browser follows instead of a domain's functions: found by itself, or refused by name."""
 
+from typing import NamedTuple
+
+import mujoco
 import numpy as np
 import pytest
 
-from zsrl_jax.envs import DOMAINS, Simulator
+from zsrl_jax.envs import DOMAINS, Domain, Simulator
 from zsrl_jax.errors import DataError
 from zsrl_jax.rewards import quantity_columns
 from zsrl_jax.web import tracing
@@ -70,3 +73,35 @@ def test_a_quantity_without_a_place_is_none():
         return domain.quantities(physics)._replace(speed=physics[..., 0] ** 2 + 7.0)
 
     assert tracing.trace_quantities(domain._replace(quantities=squared))["speed"] is None
+
+
+OWN = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 .1"/>
+<body name="arm" pos="0 0 1"><joint name="turn" axis="0 1 0" limited="true" range="-90 90"/>
+<geom type="capsule" size=".05" fromto="0 0 0 0 0 -.6"/></body></worldbody>
+<actuator><motor joint="turn" gear="2" ctrlrange="-1 1" ctrllimited="true"/></actuator></mujoco>"""
+
+
+class ArmQuantities(NamedTuple):
+    angle: object
+    energy: object  # has no place in MjData
+
+
+def test_a_domain_of_one_s_own_is_followed():
+    model = mujoco.MjModel.from_xml_string(OWN)
+    arm = Domain(
+        name="arm", obs_dim=3, action_dim=1, physics_dim=2, substeps=2, model=lambda: model,
+        start=lambda model, data, random: None,
+        observe=lambda data: np.concatenate(
+            [np.sin(data.qpos), np.cos(data.qpos), data.qvel], axis=1
+        ),
+        quantities=lambda s: ArmQuantities(s[..., 0], s[..., 1] ** 2 - s[..., 0] ** 3),
+        tasks={}, xml=lambda: {"arm.xml": OWN},
+    )  # fmt: skip
+    assert tracing.trace_observation(arm) == [
+        ("qpos", 0, "sin"), ("qpos", 0, "cos"), ("qvel", 0, "same"),
+    ]  # fmt: skip
+    assert tracing.trace_quantities(arm) == {"angle": ("qpos", 0, "same"), "energy": None}
+    assert tracing.find_xml(arm) == {"arm.xml": OWN}
+    half = arm._replace(xml=lambda: {"arm.xml": OWN.replace("-.6", "-.60001")})
+    with pytest.raises(DataError, match="compiles to another model"):
+        tracing.find_xml(half)

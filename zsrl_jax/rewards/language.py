@@ -175,9 +175,9 @@ class _Parser:
         if token.text in self.names:
             return ("name", token.text)
         if self.seen.text == "(":
-            known, kind = sorted(FUNCTIONS), "function"
+            known, kind = list(FUNCTIONS), "function"
         else:
-            known, kind = sorted(self.names), "quantity"
+            known, kind = list(self.names), "quantity"
         near = difflib.get_close_matches(token.text, known, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
         told = f"unknown {kind} '{token.text}': {hint}known: {', '.join(known)}"

@@ -169,9 +169,9 @@ class Parser {
   name(token) {
     if (this.names.includes(token.text)) return ["name", token.text];
     const isCall = this.seen.text === "(";
-    const known = isCall ? [...FUNCTIONS.keys()].sort() : [...this.names].sort();
-    const kind = isCall ? "function" : "quantity";
-    throw this.wrong(`unknown ${kind} '${token.text}': known: ${known.join(", ")}`, token);
+    const known = isCall ? [...FUNCTIONS.keys()] : this.names, near = nearest(token.text, known);
+    const kind = isCall ? "function" : "quantity", hint = near ? `did you mean '${near}'? ` : "";
+    throw this.wrong(`unknown ${kind} '${token.text}': ${hint}known: ${known.join(", ")}`, token);
   }
 
   call(token) {
@@ -202,6 +202,24 @@ function unexpected(token) {
     return "the text ends here: expected a number, a quantity or a function";
   }
   return `did not expect '${token.text}' here`;
+}
+
+// Return the known word that takes the fewest changes of letters, if few are enough.
+function nearest(word, known) {
+  const changes = (a, b) => {
+    let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+    for (let i = 1; i <= a.length; i++) {
+      const next = [i];
+      for (let j = 1; j <= b.length; j++) {
+        next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] !== b[j - 1]));
+      }
+      row = next;
+    }
+    return row[b.length];
+  };
+  const counts = known.map((name) => changes(word.slice(0, 40), name));
+  const best = Math.min(...counts);
+  return best <= Math.max(1, word.length / 3) ? known[counts.indexOf(best)] : null;
 }
 
 // C's pow, which numpy has: 1 to any power is 1, and so is -1 to an infinite one.
