@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 from helpers.person import ROOT
+from helpers.untrained import make_agent
 from helpers.webdriver import DRAWING, browser
 
 import zsrl_jax
@@ -297,3 +298,34 @@ def test_nothing_can_be_sent_or_slipped_in(show):
     refused = [line["message"] for line in window.log() if "Content Security Policy" in
                line["message"]]  # fmt: skip
     assert len(refused) >= 2
+
+
+SETTINGS = {
+    "paper": {"encoder": "lra_p", "infer.intercept": False, "infer.ridge": 0.0},
+    "raw states": {"encoder": "lra_sr", "normalize": "none"},
+    "nearest": {"encoder": "byol_gamma", "infer.nearest": 10},
+    "behaviours": {"encoder": "aenc", "infer.behaviours": 20, "infer.ridge": 0.01},
+    "no tasks": {"encoder": "trans", "tasks": False, "policy.center_reward": False},
+    "one stage": {"encoder": "fb", "policy.kind": "own", "tasks": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_way_to_answer_is_python_s(window, tmp_path, name):
+    agent = make_agent("cheetah", **SETTINGS[name])
+    file = zsrl_jax.page(agent, tmp_path)
+    window.open("about:blank")
+    window.open(file.as_uri())
+    window.wait("return !!window.zsrl", 120)
+    states = np.asarray(agent.params.prompt_obs, np.float64)
+    script = """return [zsrl.setReward(text), Array.from(zsrl.prompt.z), zsrl.prompt.r2,
+        Array.from(zsrl.agent.ofGoal(obs[0]).z), Array.from(zsrl.agent.ofDemonstration(obs).z)]"""
+    for text in ("speed", "run", "height*(speed<0.1)"):
+        taken, *told = ask(window, script, text=text, obs=states[:20].tolist())
+        wanted = agent.prompt(text)
+        assert taken
+        check(window, agent, wanted.z, told[0], states[:10])
+        np.testing.assert_allclose(told[1], wanted.r2[0], atol=1e-4)
+        check(window, agent, agent.infer(goal=states[0]), told[2], states[:10])
+        shown = agent.infer(demonstration=states[:20])
+        check(window, agent, shown, told[3], states[:10])

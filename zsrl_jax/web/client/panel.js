@@ -104,7 +104,9 @@ export function showAnswer(page) {
   const parts = [first, nearness(prompt.cosine), distance(prompt.far)];
   $("verdict").textContent = parts.filter(Boolean).join(" ");
   const measures = [];
-  if (prompt.kind === "reward") measures.push(["R², on states left out", prompt.r2.toFixed(2)]);
+  if (prompt.kind === "reward") {
+    measures.push(["R², on states left out", Number.isFinite(prompt.r2) ? prompt.r2.toFixed(2) : "–"]);
+  }
   if (Number.isFinite(prompt.cosine)) measures.push(["cosine to its training", prompt.cosine.toFixed(2)]);
   $("measures").replaceChildren(...measures.map(([name, value]) => (
     make("div", {}, make("dt", {}, name), make("dd", {}, value)))));

@@ -54,7 +54,7 @@ export class Agent {
       high = Math.max(high, value);
       most = Math.max(most, Math.abs(value));
     }
-    if (high - low > 1e-9 * most) return;
+    if (high - low > 1e-9 * most || (!this.facts.intercept && low !== 0)) return;
     throw new Error(`the reward is ${+values[0].toPrecision(4)} on every state, so it prefers none: ` +
       "expected one that varies over the data's states");
   }
