@@ -45,6 +45,6 @@ export class Chart {
     for (const [time, value] of points) draw.lineTo(x(time), y(value));
     draw.stroke();
     const recent = values.slice(-25), mean = recent.reduce((a, b) => a + b, 0) / recent.length;
-    this.output.textContent = mean.toPrecision(3);
+    this.output.textContent = Math.abs(mean) < 5e-4 ? "0" : mean.toPrecision(3);
   }
 }

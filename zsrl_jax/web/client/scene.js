@@ -19,9 +19,9 @@ function geometry(model, geom) {
   const size = Array.from(model.geom_size.subarray(3 * geom, 3 * geom + 3));
   const [a, b, c] = size, half = Math.PI / 2;
   switch (code(model.geom_type[geom])) {
-    case SPHERE: return new T.SphereGeometry(a, 32, 20);
-    case CAPSULE: return new T.CapsuleGeometry(a, 2 * b, 14, 28).rotateX(half);
-    case ELLIPSOID: return new T.SphereGeometry(1, 32, 20).scale(a, b, c);
+    case SPHERE: return new T.SphereGeometry(a, 24, 16);
+    case CAPSULE: return new T.CapsuleGeometry(a, 2 * b, 8, 20).rotateX(half);
+    case ELLIPSOID: return new T.SphereGeometry(1, 28, 18).scale(a, b, c);
     case CYLINDER: return new T.CylinderGeometry(a, a, 2 * b, 32).rotateX(half);
     case BOX: return new T.BoxGeometry(2 * a, 2 * b, 2 * c);
     case MESH: return meshOf(model, model.geom_dataid[geom]);
@@ -74,7 +74,7 @@ export class Scene {
     this.light = new T.HemisphereLight();
     this.sun = new T.DirectionalLight(0xfff4e6);
     this.sun.castShadow = true;
-    this.sun.shadow.mapSize.set(2048, 2048);
+    this.sun.shadow.mapSize.set(1024, 1024);
     this.sun.shadow.bias = -0.0004;
     this.sun.shadow.normalBias = 0.01;
     this.floor = new T.Mesh(new T.PlaneGeometry(120, 120), new T.MeshStandardMaterial({ roughness: 1 }));
