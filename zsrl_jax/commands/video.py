@@ -76,7 +76,8 @@ def main(argv: list[str]) -> None:
     if STRIP.value:
         films.check_name(Path(STRIP.value), "--strip")
     films.choose_format(FORMAT.value)
-    agent = zsrl_jax.load(argv[1])
+    folder = Path(argv[1])
+    agent = zsrl_jax.load(folder)
     if agent.domain not in zsrl_jax.DOMAINS:
         told = "film it from Python: zsrl_jax.render(agent, z, environment=...)"
         raise TaskError(missing_domain(agent.domain, told))
@@ -91,7 +92,7 @@ def main(argv: list[str]) -> None:
         print(write(Path(STRIP.value), joined, played[tasks[0]][1]))
         return
     for task in tasks:
-        path = (agent.workdir or Path()) / f"{agent.domain}_{task}"
+        path = (folder if folder.is_dir() else Path()) / f"{agent.domain}_{task}"
         print(write(path, *play(agent, task)), flush=True)
 
 
