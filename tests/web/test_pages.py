@@ -140,7 +140,7 @@ def test_commands_refuse_in_one_line(tmp_path):
         ([], "experiments.page", "expected one run or agent: python -m experiments.page"),
         (["nowhere"], "experiments.page", "'nowhere' does not exist"),
         ([], "experiments.agents", "expected finished runs"),
-        ([RUN, "--member=4"], "experiments.agents", "--member=4: the run has 1 seed"),
+        ([RUN, "--member=4"], "experiments.agents", "member 4: the run has 1 seed"),
     ):
         done = command(*words, module=module, XDG_CACHE_HOME=str(tmp_path))
         assert done.returncode == 2 and told in done.stderr and done.stderr.count("\n") == 1
