@@ -19,6 +19,7 @@ import numpy as np
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Normalizer
 from zsrl_jax.errors import DataError
+from zsrl_jax.rewards import quantity_columns
 from zsrl_jax.settings import fields
 from zsrl_jax.types import Spec
 
@@ -26,7 +27,8 @@ FOLDER = Path(__file__).parents[1] / "agents"
 FORMAT = 1
 LIMIT = 1_500_000  # bytes of an agent's file of arrays
 SMALL = 4096  # arrays of fewer numbers keep float32
-DIRECTIONS = 4000  # prompts that are tried to see which task vectors are used
+DIRECTIONS = 4000  # between task vectors, tried to see which of them prompts use
+REWARDS = 1000  # random rewards, tried for the same
 
 
 class TooLargeError(DataError):
@@ -110,13 +112,35 @@ def choose_tasks(agent: Agent, member: int, number: int) -> np.ndarray:
     size = np.ones(len(tasks)) if sizes is None else np.asarray(sizes)[member]
     draw = np.random.default_rng(0)
     pairs = draw.integers(len(tasks), size=(2, DIRECTIONS))
-    asked = tasks[pairs[0]] + draw.normal(size=(DIRECTIONS, 1)) * tasks[pairs[1]]
-    uniform = draw.normal(size=(DIRECTIONS, tasks.shape[1])) * tasks.std(axis=0)
+    between = tasks[pairs[0]] + draw.normal(size=(DIRECTIONS, 1)) * tasks[pairs[1]]
+    asked = _prompted(agent, member, draw)
     top = max(agent.config.infer.behaviours, agent.config.infer.nearest, 1)
-    used = np.zeros(len(tasks), int)
-    for z in np.concatenate([asked, uniform]):
-        used[np.argpartition(-(tasks @ z) * size, top)[:top]] += 1
+    used = np.zeros(len(tasks))
+    for directions in (between, asked):
+        for z in directions:
+            used[np.argpartition(-(tasks @ z) * size, top)[:top]] += 1 / len(directions)
     return np.sort(np.argsort(-used, kind="stable")[:number])
+
+
+def _prompted(agent: Agent, member: int, draw: np.random.Generator) -> np.ndarray:
+    """Return z of rewards as people write them: quantities, their mixtures, and thresholds."""
+    physics = agent.params.prompt_physics
+    if physics is None or agent.domain is None:
+        return np.zeros((0, agent.z_dim))
+    columns = np.stack(list(quantity_columns(agent.domain, physics).values()), axis=1)
+    columns = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-6)
+    weights = np.concatenate([np.eye(columns.shape[1])] * 4)
+    mixed = draw.normal(size=(REWARDS, columns.shape[1]))
+    mixed *= draw.uniform(size=mixed.shape) < 3 / columns.shape[1]  # some three of them
+    rewards = columns @ np.concatenate([weights, mixed]).T
+    half = rewards.shape[1] // 2
+    rewards[:, half:] *= columns[:, [0]] > 0
+    phi = agent.features(agent.params.prompt_obs)[member].astype(np.float64)
+    phi = phi - phi.mean(axis=0)
+    covariance = phi.T @ phi / len(phi)
+    ridge = 1e-4 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    z = np.linalg.solve(covariance + ridge, phi.T @ (rewards - rewards.mean(axis=0))).T
+    return np.concatenate([z, -z])
 
 
 def _small(array: np.ndarray) -> np.ndarray:

@@ -20,7 +20,10 @@ from zsrl_jax.runs.agent_files import load
 from zsrl_jax.training.data_source import open_data
 from zsrl_jax.web.clips import choose_clips
 
-SIZES = ((5120, 8000), (4096, 6000), (3072, 5000), (2560, 4000), (2048, 3000), (1024, 2000))
+SIZES = (  # states and task vectors; states are worth more, so vectors are given up first
+    (5120, 8000), (5120, 5000), (5120, 3000), (4096, 3000), (3072, 3000), (2560, 2500),
+    (2048, 2000), (1024, 1500),
+)  # fmt: skip
 ASKED = ("speed", "-speed", "height", "-height", "uprightness", "angular_momentum_y", "-abs(speed)",
          "speed*(height>0.5)")  # fmt: skip
 
