@@ -7,7 +7,7 @@ DOCS := $(VENV)/.docs
 CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
 
-.PHONY: setup run test test-faults test-report test-slurm lint format docs bench clean
+.PHONY: setup run test test-faults test-report test-page test-slurm agents lint format docs bench clean
 
 setup: $(READY)
 
@@ -35,6 +35,19 @@ test-report: $(READY)
 	@command -v chromedriver >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null
 	$(BIN)/python -m pytest -m browser tests/commands/test_report_browser.py $(ARGS)
+
+# The page of an agent in a real browser, installed as above.
+test-page: $(READY)
+	@command -v chromedriver >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null
+	$(BIN)/python -m pytest -m browser tests/web $(ARGS)
+
+# The agents that ship, made again from scratch, with scores of three seeds each: hours on two cores.
+agents: $(READY)
+	for domain in cheetah walker quadruped; do \
+	  $(BIN)/python -m experiments.run --config=configs/$${domain}_fb_btd.py:laptop --config.seeds=3 $(ARGS) && \
+	  $(BIN)/python -m experiments.agents runs/$${domain}_fb_btd || exit 1; \
+	done
 
 # Studies as jobs of a real SLURM, one node on this machine (Debian, root): installed where it is missing.
 test-slurm: $(READY)

@@ -197,7 +197,7 @@ def test_prompts_that_are_not_finite_or_empty_are_told(agent):
         (lambda: agent.infer(goal=[]), r"goal has shape \(0,\): expected one state, \(17,\)"),
         (lambda: agent.infer(goal="there"), r"goal has shape \(\)"),
         (lambda: agent.infer(demonstration="there"), "demonstration is a str that holds no numb"),
-        (lambda: agent.infer(reward=3), "reward is a int: expected a task's name, a function"),
+        (lambda: agent.infer(reward=3), "reward is a int: expected a task's name, a text"),
         (lambda: agent.infer(reward=lambda p: np.full(len(p), np.inf)), "reward is not finite"),
         (lambda: agent.infer(reward=lambda p: np.zeros(len(p))), "reward is 0 on every state"),
         (lambda: agent.act(bad[3], agent.infer(goal=obs[0])), "obs with 1 value"),

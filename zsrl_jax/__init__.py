@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zsrl_jax.settings.cells import config, oracle_config
     from zsrl_jax.tasks import SAMPLERS
     from zsrl_jax.training.pipeline import train
+    from zsrl_jax.web.pages import page
 
 _HOMES = {
     "Agent": "agent",
@@ -42,6 +43,7 @@ _HOMES = {
     "evaluate": "evaluation",
     "collect": "exploration.collection",
     "Oracle": "oracle",
+    "page": "web.pages",
     "register": "registration",
     "load": "runs.agent_files",
     "config": "settings.cells",
@@ -67,6 +69,7 @@ __all__ = [
     "load",
     "load_dataset",
     "oracle_config",
+    "page",
     "quantities",
     "register",
     "relabel",

@@ -18,9 +18,10 @@ from ml_collections import ConfigDict
 from zsrl_jax import networks, prompts
 from zsrl_jax.data import Normalizer
 from zsrl_jax.encoders import ENCODERS
-from zsrl_jax.envs import DOMAINS, relabel
+from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import DataError
 from zsrl_jax.prompts import Regression
+from zsrl_jax.rewards import reward_function
 from zsrl_jax.seeds import over_seeds
 from zsrl_jax.settings.names import cell_name, is_own
 from zsrl_jax.types import Spec
@@ -117,7 +118,11 @@ class Agent:
         goal: Any = None,
         demonstration: Any = None,
     ) -> Float[np.ndarray, "seed d"]:
-        """Return the task vector of a reward, a goal state or a demonstration, for every seed."""
+        """Return the task vector of a reward, a goal state or a demonstration, for every seed.
+
+        A reward is a task's name, a text over the domain's quantities ("speed*(height>0.5)"), a
+        function of physics states, or (states, rewards).
+        """
         return self.prompt(reward, goal=goal, demonstration=demonstration).z
 
     def prompt(
@@ -222,8 +227,8 @@ class Agent:
             return states, as_numbers(reward[1], "rewards").reshape(-1)
         if not isinstance(reward, str) and not callable(reward):
             raise DataError(
-                f"reward is a {type(reward).__name__}: expected a task's name, a function of "
-                "physics states, or (states, rewards)"
+                f"reward is a {type(reward).__name__}: expected a task's name, a text such as "
+                "'speed*(height>0.5)', a function of physics states, or (states, rewards)"
             )
         physics = self.params.prompt_physics
         if physics is None or (isinstance(reward, str) and self.domain is None):
@@ -233,7 +238,7 @@ class Agent:
         physics = np.asarray(physics)
         if isinstance(reward, str):
             assert self.domain is not None
-            return self.params.prompt_obs, relabel(self.domain, reward, physics)
+            return self.params.prompt_obs, reward_function(self.domain, reward)(physics)
         value = np.asarray(reward(physics), np.float64)
         if value.shape != (len(physics),):
             raise DataError(

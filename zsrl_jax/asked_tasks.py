@@ -1,6 +1,7 @@
 """What `evaluate` is asked: each task's name, its prompt, the reward it is scored with, and words.
 
     a task's name            the task's reward of the domain
+    a reward text            over the domain's quantities, such as "speed*(height>0.5)"
     a function               of physics states (of observations, in an environment): yours
     a z, or (states, r)      the reward of the task that the name says, else its own: phi(s).z,
                              counted from its mean over the data
@@ -17,6 +18,7 @@ from zsrl_jax.agent import Agent, Prompt
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.errors import DataError, TaskError, missing_domain, unknown
 from zsrl_jax.oracle import Oracle
+from zsrl_jax.rewards import reward_function
 
 Player = Agent | Oracle
 # obs [seed, n, O] and physics [seed, n, P] -> rewards [seed, n]; each seed has its own states
@@ -101,10 +103,9 @@ def _name_of(given: Any) -> str:
 def _ask(place: Place, name: str, given: Any) -> Asked:
     """Prompt the agent for one task, and find the reward that scores it."""
     if isinstance(given, str):
-        if not place.foreign and given not in place.known:
-            raise TaskError(unknown(f"{place.agent.domain} task", given, place.known))
-        told = "" if given == name else f"the task {given}"
-        prompt, own = place.agent.prompt(given), _of_task(place, given)
+        told, own = _of_text(place, given)
+        told = "" if given == name and given in place.known else told
+        prompt = place.agent.prompt(given)
     elif callable(given):
         prompt, own = _prompt_by_function(place, given), _of_function(given, place.foreign)
         told = f"your function {_name_of(given)} of {_states(place)}"
@@ -126,9 +127,10 @@ def _scored_with(place: Place) -> tuple[Rewarder | None, str]:
     """Return the reward that was given for all tasks."""
     assert place.reward is not None
     if isinstance(place.reward, str):
-        if place.reward not in place.known:
+        if place.foreign:
             raise TaskError(unknown(f"{place.agent.domain} task", place.reward, place.known))
-        return _of_task(place, place.reward), f"scored with the task {place.reward}"
+        told, own = _of_text(place, place.reward)
+        return own, f"scored with {told}"
     told = f"scored with your function {_name_of(place.reward)} of {_states(place)}"
     return _of_function(place.reward, place.foreign), told
 
@@ -155,6 +157,16 @@ def _prompt_by_vector(agent: Player, given: Any) -> Prompt:
     if not np.isfinite(z).all():
         raise DataError("z is not finite: expected one as agent.infer gives it")
     return Prompt(z, *(np.full(agent.num_seeds, np.nan) for _ in range(3)))
+
+
+def _of_text(place: Place, text: str) -> tuple[str, Rewarder | None]:
+    """Return what a text is, in words, and its reward: a task of the domain, or a reward text."""
+    if place.foreign or text in place.known:
+        return f"the task {text}", _of_task(place, text)
+    if not isinstance(place.agent, Agent):
+        raise TaskError(unknown(f"{place.agent.domain} task", text, place.known))
+    function = reward_function(str(place.agent.domain), text)
+    return f"the reward text {text}", _of_function(function, False)
 
 
 def _of_task(place: Place, task: str) -> Rewarder | None:

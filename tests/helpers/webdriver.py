@@ -1,12 +1,16 @@
 """A browser by the WebDriver protocol, in a few lines: Debian's chromium and chromium-driver."""
 
+import base64
 import contextlib
 import json
+import shutil
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 PORT = 9517
@@ -14,6 +18,12 @@ OPTIONS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
     "--window-size=1400,1200",
     "--host-resolver-rules=MAP * ~NOTFOUND",  # no network: a page that needs it fails
+]  # fmt: skip
+DRAWING = [  # a page that draws in three dimensions, without a graphics card
+    "--headless", "--no-sandbox", "--use-angle=swiftshader", "--disable-dev-shm-usage",
+    "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--enable-unsafe-swiftshader",
 ]  # fmt: skip
 
 
@@ -32,6 +42,29 @@ class Browser:
     def run(self, script: str) -> Any:
         return self.call("execute/sync", script=script, args=[])
 
+    def wait(self, script: str, seconds: float = 60.0) -> Any:
+        """Return what a script returns as soon as it is true."""
+        end = time.monotonic() + seconds
+        while not (found := self.run(script)):
+            assert time.monotonic() < end, f"not true after {seconds} s: {script}"
+            time.sleep(0.05)
+        return found
+
+    def resize(self, width: int, height: int) -> None:
+        self.call("goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params={
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600,
+        })  # fmt: skip
+
+    def prefer(self, scheme: str) -> None:
+        """Ask for light or dark colours."""
+        feature = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call(
+            "goog/cdp/execute", cmd="Emulation.setEmulatedMedia", params={"features": feature}
+        )
+
+    def picture(self, file: Path) -> None:
+        file.write_bytes(base64.b64decode(self.call("screenshot", "GET")))
+
     def log(self) -> list[dict]:
         return self.call("se/log", type="browser")
 
@@ -45,8 +78,9 @@ def request(path: str, method: str, body: dict | None = None) -> Any:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[Browser]:
-    """Start a driver and a browser; end both."""
+def browser(options: Sequence[str] = OPTIONS) -> Iterator[Browser]:
+    """Start a driver and a browser with an empty profile; end both."""
+    profile = tempfile.mkdtemp(prefix="browser")
     driver = subprocess.Popen(["chromedriver", f"--port={PORT}"], stdout=subprocess.DEVNULL)
     try:
         for _ in range(120):
@@ -55,7 +89,7 @@ def browser() -> Iterator[Browser]:
                     break
             time.sleep(0.5)
         wanted = {
-            "goog:chromeOptions": {"args": OPTIONS},
+            "goog:chromeOptions": {"args": [*options, f"--user-data-dir={profile}"]},
             "goog:loggingPrefs": {"browser": "ALL"},
         }
         made = request("/session", "POST", {"capabilities": {"alwaysMatch": wanted}})
@@ -67,3 +101,4 @@ def browser() -> Iterator[Browser]:
     finally:
         driver.terminate()
         driver.wait(30)
+        shutil.rmtree(profile, ignore_errors=True)

@@ -11,10 +11,12 @@ COMMANDS = {
     "collect": "collect reward-free data",
     "explorers": "train the explorers that ship",
     "data": "look at datasets, or convert them",
+    "page": "make a page where anyone prompts an agent",
     "video": "film a finished run",
     "diagnose": "draw the training curves of runs",
     "report": "make one page from runs and studies",
     "paper": "run a study of the paper",
+    "agents": "pack finished runs as agents that ship",
     "bench": "measure the parts",
     "doctor": "check the machine and what runs left behind",
 }

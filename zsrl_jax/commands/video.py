@@ -1,6 +1,7 @@
 """Film a finished run: python -m experiments.video runs/cheetah_fb_btd --task=run
 
-Writes one file per task (all tasks of the domain unless --task names some) into the run folder:
+Writes one file per task (all tasks of the domain unless --task names some) into the run folder, or
+into this folder for an agent that ships (`video cheetah --task=run`):
 an mp4 where ffmpeg or the package imageio-ffmpeg is installed, else a gif; each line says which and
 why. With --strip=FILE.gif all tasks play side by side in
 one film.
@@ -72,11 +73,11 @@ def main(argv: list[str]) -> None:
     """Film each task."""
     if len(argv) != 2:
         raise ConfigError(f"expected one run folder: {usage_of('video', 'RUN --task=run')}")
-    workdir = Path(argv[1])
     if STRIP.value:
         films.check_name(Path(STRIP.value), "--strip")
     films.choose_format(FORMAT.value)
-    agent = zsrl_jax.load(workdir)
+    folder = Path(argv[1])
+    agent = zsrl_jax.load(folder)
     if agent.domain not in zsrl_jax.DOMAINS:
         told = "film it from Python: zsrl_jax.render(agent, z, environment=...)"
         raise TaskError(missing_domain(agent.domain, told))
@@ -91,7 +92,7 @@ def main(argv: list[str]) -> None:
         print(write(Path(STRIP.value), joined, played[tasks[0]][1]))
         return
     for task in tasks:
-        path = workdir / f"{agent.domain}_{task}"
+        path = (folder if folder.is_dir() else Path()) / f"{agent.domain}_{task}"
         print(write(path, *play(agent, task)), flush=True)
 
 

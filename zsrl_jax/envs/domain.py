@@ -8,6 +8,7 @@ complete example.
 import functools
 import importlib.util
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -52,6 +53,8 @@ class Domain(NamedTuple):
     episode_length: int = 1000
     camera: str | int = -1
     standing: Start | None = None  # a start on its feet, if `start` seldom gives one
+    texts: Mapping[str, str] = {}  # tasks as reward texts over the quantities, if they have one
+    xml: Callable[[], Mapping[str, str]] | None = None  # the model's files by name, first the main
 
 
 def often_standing(domain: Domain, share: float) -> Domain:
@@ -71,6 +74,14 @@ def suite_file(name: str) -> pathlib.Path:
     spec = importlib.util.find_spec("dm_control")
     assert spec is not None and spec.submodule_search_locations
     return pathlib.Path(spec.submodule_search_locations[0]) / "suite" / name
+
+
+def suite_files(name: str) -> dict[str, str]:
+    """Return a suite model's text and those that it includes, by name: the model first."""
+    main, found = suite_file(name), {}
+    for part in [name, *re.findall(r'<include\s+file="\./([^"]+)"', main.read_text())]:
+        found[part] = (main.parent / part).read_text()
+    return found
 
 
 @functools.cache

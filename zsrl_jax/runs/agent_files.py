@@ -17,7 +17,7 @@ from zsrl_jax.data import Normalizer
 from zsrl_jax.errors import DataError
 from zsrl_jax.oracle import Oracle, OracleParams
 from zsrl_jax.registration import missing_part
-from zsrl_jax.runs import checkpoint
+from zsrl_jax.runs import checkpoint, shipped
 from zsrl_jax.settings import fields
 from zsrl_jax.types import Spec
 
@@ -38,12 +38,22 @@ def save(agent: Agent | Oracle, workdir: Path) -> None:
 
 
 def load(workdir: str | os.PathLike[str]) -> Agent | Oracle:
-    """Load the Agent (or Oracle) that a finished run left in its folder."""
+    """Load the Agent (or Oracle) that a finished run left in its folder.
+
+    The name of an agent that ships with the package ("cheetah") loads that one, unless a run of
+    that name stands here.
+    """
+    if str(workdir) in shipped.names() and not (Path(workdir) / "agent").is_dir():
+        return shipped.read(str(workdir))
     workdir = Path(workdir)
     if workdir.is_file():
         raise DataError(f"'{workdir}' is a file: expected the run's folder, '{workdir.parent}'")
     if not workdir.is_dir():
-        raise DataError(f"run folder '{workdir}' does not exist: expected a folder made by a run")
+        ours = ", ".join(shipped.names())
+        raise DataError(
+            f"run folder '{workdir}' does not exist: expected a folder made by a run, or the name "
+            f"of an agent that ships ({ours})"
+        )
     meta = checkpoint.read_meta(workdir / "agent")
     if meta is None:
         raise DataError(

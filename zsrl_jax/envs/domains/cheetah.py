@@ -3,12 +3,14 @@
 reward = clip(x / v, 0, 1),   x = forward (or backward) speed of the centre of mass, v = 2, 10
 """
 
+import functools
+
 import jax
 import mujoco
 import numpy as np
 from mujoco.batch import Batch
 
-from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_model
+from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_files, suite_model
 from zsrl_jax.envs.domains import planar
 from zsrl_jax.envs.tolerance import linear
 
@@ -68,4 +70,11 @@ DOMAIN = Domain(
         "run_backward": _along(-1.0, RUN_SPEED),
     },
     camera="side",
+    texts={
+        "walk": "clip(speed/2, 0, 1)",
+        "run": "clip(speed/10, 0, 1)",
+        "walk_backward": "clip(-speed/2, 0, 1)",
+        "run_backward": "clip(-speed/10, 0, 1)",
+    },
+    xml=functools.partial(suite_files, "cheetah.xml"),
 )

@@ -7,6 +7,7 @@ jump       = stand * linear(height of the centre of mass; 1, 1, 0.5)
 
 import bisect
 import functools
+from xml.etree import ElementTree
 
 import jax
 import mujoco
@@ -14,7 +15,7 @@ import numpy as np
 from mujoco.batch import Batch
 
 from zsrl_jax.envs import kinematics, tree
-from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_file
+from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_file, suite_files
 from zsrl_jax.envs.tolerance import linear
 
 WALK_SPEED, RUN_SPEED, JUMP_HEIGHT = 0.5, 5.0, 1.0
@@ -35,6 +36,25 @@ def model() -> mujoco.MjModel:
         spec.delete(item)
     spec.geom("floor").size = [FLOOR, FLOOR, 0.5]
     return spec.compile()
+
+
+def bare_floor() -> dict[str, str]:
+    """Return the text of `model` and its includes: dm_control's file, with the same parts removed.
+
+    MjSpec would write it too, but with fewer digits.
+    """
+    files = suite_files("quadruped.xml")
+    root = ElementTree.fromstring(files["quadruped.xml"])
+    for parent in list(root.iter()):
+        for item in list(parent):
+            name, kind = item.get("name", ""), item.tag
+            spare = kind == "geom" and (name.startswith("wall") or name == "terrain")
+            spare |= (kind, name) in (("body", "ball"), ("site", "target"))
+            if spare or kind == "rangefinder":
+                parent.remove(item)
+            elif (kind, name) == ("geom", "floor"):
+                item.set("size", f"{FLOOR} {FLOOR} .5")
+    return files | {"quadruped.xml": ElementTree.tostring(root, "unicode")}
 
 
 def start(model: mujoco.MjModel, data: mujoco.MjData, random: np.random.RandomState) -> None:
@@ -142,4 +162,11 @@ DOMAIN = Domain(
     },
     camera="y",
     standing=standing,
+    texts={
+        "stand": "(1 + uprightness)/2",
+        "walk": "(1 + uprightness)/2*linear(speed, 0.5, 0.5, 0.5)",
+        "run": "(1 + uprightness)/2*linear(speed, 5, 5, 0.5)",
+        "jump": "(1 + uprightness)/2*linear(center_of_mass_z, 1, 1, 0.5)",
+    },
+    xml=bare_floor,
 )

@@ -5,16 +5,19 @@ walk, run  = stand (5 linear(speed; v, v/2, 0.5) + 1)/6,   v = 1, 8
 flip       = stand (5 linear(angular momentum_y; 5, 5, 0) + 1)/6
 """
 
+import functools
+
 import jax
 import mujoco
 import numpy as np
 from mujoco.batch import Batch
 
-from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_model
+from zsrl_jax.envs.domain import Domain, Quantities, Reward, suite_files, suite_model
 from zsrl_jax.envs.domains import planar
 from zsrl_jax.envs.tolerance import gaussian, linear
 
 STAND_HEIGHT, WALK_SPEED, RUN_SPEED, FLIP_MOMENTUM = 1.2, 1.0, 8.0, 5.0
+STANDING = "(3*gaussian(height, 1.2, 0.6) + (1 + uprightness)/2)/4"
 
 
 def model() -> mujoco.MjModel:
@@ -75,4 +78,11 @@ DOMAIN = Domain(
         "flip": flip,
     },
     camera="side",
+    texts={
+        "stand": STANDING,
+        "walk": f"{STANDING}*(5*linear(speed, 1, 0.5, 0.5) + 1)/6",
+        "run": f"{STANDING}*(5*linear(speed, 8, 4, 0.5) + 1)/6",
+        "flip": f"{STANDING}*(5*linear(angular_momentum_y, 5, 5, 0) + 1)/6",
+    },
+    xml=functools.partial(suite_files, "walker.xml"),
 )
