@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from zsrl_jax.gmm.covariances import DIAG, FULL, SPHERICAL, TIED
 from zsrl_jax.gmm.low_rank import LOW_RANK
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather
+from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, Scorer, gather
 from zsrl_jax.gmm.pruning import joint_of_few, negligible, of_few
 
 
@@ -89,6 +89,9 @@ class Options(NamedTuple):
     lloyd_steps: int
     chunk: int
     skip: bool  # skip pairs that cannot matter: faster on a CPU
+    candidates: int = 1  # for each seed; 1: plain k-means++
+    starts: int = 1  # of which the best goes on
+    moves: int = 0  # rounds of splits and merges at most, before EM and between its runs
 
     @property
     def family(self) -> Family:
@@ -144,8 +147,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
     family = options.family
     mixture, jitters, reseeds = maximize(state, problem, family)
     frame = family.frame(mixture.covariance)
-    margin = negligible(problem.data.x.shape[0], DEAD)
-    joint = joint_of_few(mixture, margin) if options.skip else mixture.joint()
+    joint = scorer(mixture, problem.data.x.shape[0], options)
 
     def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
         logit = joint(x)
@@ -171,6 +173,11 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
     )
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), mixture, state.best)
     return State(best, score, moments, frame, scores, trace)
+
+
+def scorer(mixture: Mixture, total: int, options: Options) -> Scorer:
+    """Return the function that gives log w_k + log N(x | ...) to as many digits as EM needs."""
+    return joint_of_few(mixture, negligible(total, DEAD)) if options.skip else mixture.joint()
 
 
 def maximize(

@@ -10,6 +10,8 @@ the starts. Restarts run in parallel on an accelerator. On a CPU they run one af
 because there each may skip pairs that cannot matter.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -26,11 +28,16 @@ from zsrl_jax.gmm.checks import (
     check_whole,
     is_traced,
 )
-from zsrl_jax.gmm.em import FAMILIES, Options, Problem, State, Trace, initial, iterate
+from zsrl_jax.gmm import moves as splits
+from zsrl_jax.gmm.em import FAMILIES, Options, Problem, State, Trace, initial, iterate, scorer
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Responsibility, chunk_size
+from zsrl_jax.gmm.moments import Data, Responsibility, chunk_size, gather
+from zsrl_jax.gmm.moves import Proposal, Search, by_label, improve, propose, searcher
 from zsrl_jax.gmm.pruning import pays
-from zsrl_jax.gmm.start import lloyd, nearest_center, normalize, seed_centers
+from zsrl_jax.gmm.start import best_centers, best_label, nearest_center, nearest_label, normalize
+
+MOVES = 10
+LEAST_GAIN = 1e-4  # nats per point that a round of moves must promise: more than rounding
 
 
 def run(
@@ -47,10 +54,68 @@ def run(
     def unfinished(state: State) -> Bool[Array, ""]:
         return (state.trace.iterations < options.num_iters) & ~state.trace.converged
 
-    state = lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
+    def climb(state: State) -> State:
+        return lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
+
+    state = climb_and_move(climb, state, problem, options) if options.moves else climb(state)
     step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
     trace = state.trace.replace(log_likelihood=state.trace.log_likelihood[step])
     return state.best, trace
+
+
+def climb_and_move(
+    climb: Callable[[State], State], state: State, problem: Problem, options: Options
+) -> State:
+    """Run EM to its end; move components and run it again, as long as the likelihood rises.
+
+    What a move loses is never returned: the state keeps its best mixture, and the trace its value.
+    """
+    search = search_of(problem, options)
+
+    def again(carry) -> Bool[Array, ""]:
+        return carry[-1]
+
+    def step(carry):
+        state, done, before, _ = carry
+        state = climb(state)
+        highest = state.trace.log_likelihood[state.trace.iterations]
+        room = (done < options.moves) & (state.trace.iterations < options.num_iters)
+
+        def look(state: State) -> Proposal:
+            joint = scorer(state.best, problem.data.x.shape[0], options)
+            return propose(best_label(joint, problem.data, options.chunk), search)
+
+        def skip(state: State) -> Proposal:
+            none = jnp.zeros((), highest.dtype)
+            return Proposal(jnp.zeros(problem.data.x.shape[0], jnp.int32), none, none)
+
+        found = lax.cond(room & (highest > before + problem.tolerance), look, skip, state)
+        go = found.gain > jnp.maximum(problem.tolerance, LEAST_GAIN)
+        state = lax.cond(go, lambda: moved(state, found.label, problem, options), lambda: state)
+        return state, done + 1, highest, go
+
+    lowest = jnp.full((), -jnp.inf, problem.data.x.dtype)
+    carry = state, jnp.zeros((), jnp.int32), lowest, jnp.ones((), bool)
+    return lax.while_loop(again, step, carry)[0]
+
+
+def moved(state: State, label: Int[Array, " n"], problem: Problem, options: Options) -> State:
+    """Return the state from which EM goes on with these labels."""
+    respond = by_label(label, options.num_components)
+    moments, _, scores = gather(
+        problem.data, options.num_components, options.chunk, respond, options.family, state.frame
+    )
+    trace = state.trace.replace(converged=jnp.zeros((), bool))
+    # Minus infinity: the next iteration is no fall, whatever it gives.
+    last = jnp.full_like(state.last, -jnp.inf)
+    return state._replace(last=last, moments=moments, scores=scores, trace=trace)
+
+
+def search_of(problem: Problem, options: Options) -> Search:
+    """Return the search for moves."""
+    return searcher(
+        problem.data, problem.floor, problem.active, options.covariance, options.skip, options.chunk
+    )
 
 
 def begin(
@@ -71,9 +136,15 @@ def begin(
         return respond
     if means is not None:
         return nearest_center((means - data.shift[None]) / data.scale, active)
-    center = seed_centers(key, data, options.num_components, options.chunk)
-    center = lloyd(center, data, active, options.lloyd_steps, options.chunk)
-    return nearest_center(center, active)
+    center = best_centers(
+        key, data, active, options.lloyd_steps, options.chunk, options.candidates, options.starts
+    )
+    if not options.moves:
+        return nearest_center(center, active)
+    label = nearest_label(center, data, active, options.chunk)
+    least = jnp.maximum(problem.tolerance, LEAST_GAIN)
+    label = improve(label, search_of(problem, options), options.moves, least)
+    return by_label(label, options.num_components)
 
 
 def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
@@ -134,10 +205,16 @@ def fit(
     lloyd_steps: int = 5,
     chunk: int | None = None,
     skip: bool | None = None,
+    candidates: int | None = None,
+    starts: int = 1,
+    moves: int | None = None,
 ) -> tuple[Mixture, Trace]:
     """Fit a mixture by EM; `tolerance=0` runs exactly `num_iters` iterations.
 
     `skip` skips pairs of point and component that cannot matter; the default is true on a CPU.
+    `candidates` are drawn for each seed (default 2 + log K; 1: plain k-means++); of `starts` the
+    best goes on; up to `moves` rounds split and merge components (default 10; 0 if the start is
+    given, or with fewer than three components, or for types that have no moves: tied, low_rank).
     """
     check_choices(covariance, FAMILIES)
     for name, value, least in (
@@ -148,6 +225,9 @@ def fit(
         ("tolerance", tolerance, 0),
         ("num_active", 1 if num_active is None else num_active, 1),
         ("chunk", 1 if chunk is None else chunk, 1),
+        ("candidates", 1 if candidates is None else candidates, 1),
+        ("starts", starts, 1),
+        ("moves", 0 if moves is None else moves, 0),
     ):
         check_least(name, value, least)
     check_whole("num_components", num_components)
@@ -161,6 +241,9 @@ def fit(
     check_shapes(*arrays)
     if not is_traced(x, weights, means, responsibilities):
         check_values(*arrays)
+    movable = covariance in splits.FAMILIES and num_components > 2
+    default = MOVES if means is None and responsibilities is None else 0
+    rounds = (default if moves is None else moves) if movable else 0
     options = Options(
         num_components,
         num_iters,
@@ -170,6 +253,9 @@ def fit(
         lloyd_steps,
         chunk or chunk_size(x.shape[1]),
         pays(FAMILIES[covariance], x.shape[1]) if skip is None else skip,
+        2 + int(math.log(num_components)) if candidates is None else candidates,
+        starts,
+        rounds,
     )
     active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights

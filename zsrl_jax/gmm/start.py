@@ -2,6 +2,9 @@
 
     next seed ~ w_n min_k |x_n - c_k|^2          c_k <- mean of the points nearest to c_k
 
+Greedy seeds draw several candidates and keep the one that leaves the least sum of w_n min_k |...|^2
+(the inertia). Of several starts the one of least inertia goes on.
+
 Before that the data are normalised: centres, and all of EM, are in the units of `Data`.
 """
 
@@ -11,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from zsrl_jax.gmm.covariances import DIAG, variance
-from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather, largest, map_rows
+from zsrl_jax.gmm.moments import Data, Family, Responsibility, Scorer, gather, largest, map_rows
 
 
 def normalize(
@@ -38,16 +41,20 @@ def normalize(
     return Data(x, weight, origin + moments.mean[0] * extent, scale), jnp.square(rms / scale)
 
 
-def seed_centers(key: Key[Array, ""], data: Data, num: int, chunk: int) -> Float[Array, "k d"]:
-    """Draw k-means++ centres from the data."""
+def seed_centers(
+    key: Key[Array, ""], data: Data, num: int, chunk: int, candidates: int = 1
+) -> Float[Array, "k d"]:
+    """Draw k-means++ centres from the data, each the best of some candidates."""
     log_weight = jnp.log(data.weight)
 
     def add(nearest, key_draw):
         # Infinite before the first draw; all 0 if every point lies on a centre: then any will do.
         far = jnp.where(jnp.isinf(nearest), 0.0, jnp.log(nearest)) + log_weight
         far = jnp.where(jnp.any(far > -jnp.inf), far, log_weight)
-        center = data.rows(jax.random.categorical(key_draw, far)[None])[0]
-        return jnp.minimum(nearest, squared_distance(data, center, chunk)), center
+        drawn = data.rows(jax.random.categorical(key_draw, far, shape=(candidates,)))
+        left = lax.map(lambda c: jnp.minimum(nearest, squared_distance(data, c, chunk)), drawn)
+        best = jnp.argmin(jnp.matmul(left, data.weight, precision=lax.Precision.HIGHEST))
+        return left[best], drawn[best]
 
     nearest = jnp.full(data.x.shape[0], jnp.inf, data.x.dtype)
     return lax.scan(add, nearest, jax.random.split(key, num))[1]
@@ -77,6 +84,25 @@ def nearest_center(center: Float[Array, "k d"], active: Bool[Array, " k"]) -> Re
     return respond
 
 
+def best_label(score: Scorer, data: Data, chunk: int) -> Int[Array, " n"]:
+    """Return the component with the highest score for each point."""
+
+    def find(rows: Float[Array, "m d"]) -> Float[Array, " m"]:
+        # Rows that are not finite have no weight: any label will do.
+        local = jnp.where(jnp.isfinite(rows), rows - data.shift[None], 0.0) / data.scale
+        return jnp.argmax(score(local), axis=0).astype(data.x.dtype)
+
+    return map_rows(find, data.x, chunk).astype(jnp.int32)
+
+
+def nearest_label(
+    center: Float[Array, "k d"], data: Data, active: Bool[Array, " k"], chunk: int
+) -> Int[Array, " n"]:
+    """Return the nearest centre of each point."""
+    respond = nearest_center(center, active)
+    return best_label(lambda x: respond(x, jnp.arange(0))[0], data, chunk)
+
+
 def lloyd(
     center: Float[Array, "k d"], data: Data, active: Bool[Array, " k"], steps: int, chunk: int
 ) -> Float[Array, "k d"]:
@@ -88,6 +114,28 @@ def lloyd(
         return jnp.where((moments.mass > 0)[:, None], moments.mean, center), None
 
     return lax.scan(step, center, length=steps)[0]
+
+
+def best_centers(
+    key: Key[Array, ""], data: Data, active: Bool[Array, " k"], steps: int, chunk: int,
+    candidates: int, starts: int,
+) -> Float[Array, "k d"]:
+    """Return centres after some Lloyd steps: of several starts, those of least inertia."""
+
+    def start(key: Key[Array, ""]) -> Float[Array, "k d"]:
+        center = seed_centers(key, data, active.shape[0], chunk, candidates)
+        return lloyd(center, data, active, steps, chunk)
+
+    if starts == 1:
+        return start(key)
+
+    def scored(key: Key[Array, ""]) -> tuple[Float[Array, "k d"], Float[Array, ""]]:
+        center = start(key)
+        respond = nearest_center(center, active)
+        return center, -gather(data, active.shape[0], chunk, respond, MEANS_ONLY, ())[1]
+
+    centers, inertia = lax.map(scored, jax.random.split(key, starts))
+    return centers[jnp.argmin(inertia)]
 
 
 MEANS_ONLY = Family(
