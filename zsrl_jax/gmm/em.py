@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from zsrl_jax.gmm.covariances import DIAG, FULL, SPHERICAL, TIED
 from zsrl_jax.gmm.low_rank import LOW_RANK
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, Scorer, gather
+from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather
 from zsrl_jax.gmm.pruning import joint_of_few, negligible, of_few
 
 
@@ -108,6 +108,7 @@ class State(NamedTuple):
     moments: Moments
     frame: Any
     scores: Float[Array, " n"]
+    label: Int[Array, " n"]  # of the component most responsible
     trace: Trace
 
 
@@ -131,7 +132,7 @@ def initial(
         return gather(problem.data, num, options.chunk, respond, family, frame)
 
     frame = family.start(key, lambda frame: measure(frame)[0], num, dim, options.rank)
-    moments, _, scores = measure(frame)
+    moments, _, scores, label = measure(frame)
     zero = jnp.zeros((), jnp.int32)
     blank = jnp.zeros(options.num_iters + 1, problem.data.x.dtype)
     # The first pass of the loop only computes the start: iterations count from -1.
@@ -139,7 +140,7 @@ def initial(
     shape = jax.eval_shape(family.estimate, moments, frame, problem.floor)[0]
     covariance = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
     mixture = Mixture(jnp.zeros_like(moments.mass), jnp.zeros_like(moments.mean), covariance)
-    return State(mixture, blank[0], moments, frame, scores, trace)
+    return State(mixture, blank[0], moments, frame, scores, label, trace)
 
 
 def iterate(state: State, problem: Problem, options: Options) -> State:
@@ -147,7 +148,8 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
     family = options.family
     mixture, jitters, reseeds = maximize(state, problem, family)
     frame = family.frame(mixture.covariance)
-    joint = scorer(mixture, problem.data.x.shape[0], options)
+    margin = negligible(problem.data.x.shape[0], DEAD)
+    joint = joint_of_few(mixture, margin) if options.skip else mixture.joint()
 
     def respond(x: Float[Array, "n d"], index: Int[Array, " n"]):
         logit = joint(x)
@@ -155,7 +157,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
         return jnp.exp(logit - evidence[None]), evidence
 
     num, dim = mixture.means.shape
-    moments, score, scores = gather(problem.data, num, options.chunk, respond, family, frame)
+    moments, score, scores, label = gather(problem.data, num, options.chunk, respond, family, frame)
     trace = state.trace
     done = trace.iterations + 1
     highest = trace.log_likelihood[trace.iterations]
@@ -172,12 +174,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
         lost=jnp.maximum(trace.lost, loss),
     )
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), mixture, state.best)
-    return State(best, score, moments, frame, scores, trace)
-
-
-def scorer(mixture: Mixture, total: int, options: Options) -> Scorer:
-    """Return the function that gives log w_k + log N(x | ...) to as many digits as EM needs."""
-    return joint_of_few(mixture, negligible(total, DEAD)) if options.skip else mixture.joint()
+    return State(best, score, moments, frame, scores, label, trace)
 
 
 def maximize(

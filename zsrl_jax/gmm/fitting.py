@@ -11,7 +11,6 @@ because there each may skip pairs that cannot matter.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -28,123 +27,15 @@ from zsrl_jax.gmm.checks import (
     check_whole,
     is_traced,
 )
-from zsrl_jax.gmm import moves as splits
-from zsrl_jax.gmm.em import FAMILIES, Options, Problem, State, Trace, initial, iterate, scorer
+from zsrl_jax.gmm.climbing import run
+from zsrl_jax.gmm.em import FAMILIES, Options, Problem, Trace
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Responsibility, chunk_size, gather
-from zsrl_jax.gmm.moves import Proposal, Search, by_label, improve, propose, searcher
+from zsrl_jax.gmm.moments import Data, chunk_size
+from zsrl_jax.gmm.moves import MOVABLE
 from zsrl_jax.gmm.pruning import pays
-from zsrl_jax.gmm.start import best_centers, best_label, nearest_center, nearest_label, normalize
+from zsrl_jax.gmm.start import normalize
 
 MOVES = 10
-LEAST_GAIN = 1e-4  # nats per point that a round of moves must promise: more than rounding
-
-
-def run(
-    key: Key[Array, ""],
-    problem: Problem,
-    given: tuple[Array | None, Array | None],
-    options: Options,
-) -> tuple[Mixture, Trace]:
-    """Fit one mixture to normalised data."""
-    key_center, key_frame = jax.random.split(key)
-    respond = begin(key_center, problem, given, options)
-    state = initial(key_frame, problem, respond, options)
-
-    def unfinished(state: State) -> Bool[Array, ""]:
-        return (state.trace.iterations < options.num_iters) & ~state.trace.converged
-
-    def climb(state: State) -> State:
-        return lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
-
-    state = climb_and_move(climb, state, problem, options) if options.moves else climb(state)
-    step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
-    trace = state.trace.replace(log_likelihood=state.trace.log_likelihood[step])
-    return state.best, trace
-
-
-def climb_and_move(
-    climb: Callable[[State], State], state: State, problem: Problem, options: Options
-) -> State:
-    """Run EM to its end; move components and run it again, as long as the likelihood rises.
-
-    What a move loses is never returned: the state keeps its best mixture, and the trace its value.
-    """
-    search = search_of(problem, options)
-
-    def again(carry) -> Bool[Array, ""]:
-        return carry[-1]
-
-    def step(carry):
-        state, done, before, _ = carry
-        state = climb(state)
-        highest = state.trace.log_likelihood[state.trace.iterations]
-        room = (done < options.moves) & (state.trace.iterations < options.num_iters)
-
-        def look(state: State) -> Proposal:
-            joint = scorer(state.best, problem.data.x.shape[0], options)
-            return propose(best_label(joint, problem.data, options.chunk), search)
-
-        def skip(state: State) -> Proposal:
-            none = jnp.zeros((), highest.dtype)
-            return Proposal(jnp.zeros(problem.data.x.shape[0], jnp.int32), none, none)
-
-        found = lax.cond(room & (highest > before + problem.tolerance), look, skip, state)
-        go = found.gain > jnp.maximum(problem.tolerance, LEAST_GAIN)
-        state = lax.cond(go, lambda: moved(state, found.label, problem, options), lambda: state)
-        return state, done + 1, highest, go
-
-    lowest = jnp.full((), -jnp.inf, problem.data.x.dtype)
-    carry = state, jnp.zeros((), jnp.int32), lowest, jnp.ones((), bool)
-    return lax.while_loop(again, step, carry)[0]
-
-
-def moved(state: State, label: Int[Array, " n"], problem: Problem, options: Options) -> State:
-    """Return the state from which EM goes on with these labels."""
-    respond = by_label(label, options.num_components)
-    moments, _, scores = gather(
-        problem.data, options.num_components, options.chunk, respond, options.family, state.frame
-    )
-    trace = state.trace.replace(converged=jnp.zeros((), bool))
-    # Minus infinity: the next iteration is no fall, whatever it gives.
-    last = jnp.full_like(state.last, -jnp.inf)
-    return state._replace(last=last, moments=moments, scores=scores, trace=trace)
-
-
-def search_of(problem: Problem, options: Options) -> Search:
-    """Return the search for moves."""
-    return searcher(
-        problem.data, problem.floor, problem.active, options.covariance, options.skip, options.chunk
-    )
-
-
-def begin(
-    key: Key[Array, ""],
-    problem: Problem,
-    given: tuple[Array | None, Array | None],
-    options: Options,
-) -> Responsibility:
-    """Return the responsibilities of the first M step."""
-    data, _, active, _ = problem
-    means, responsibilities = given
-    if responsibilities is not None:
-
-        def respond(x: Float[Array, "n d"], index: Int[Array, " n"]) -> tuple[Array, Array]:
-            share = lax.dynamic_slice_in_dim(responsibilities, index[0], index.shape[0]).T
-            return jnp.where(active[:, None], share, 0.0), jnp.zeros(x.shape[0], x.dtype)
-
-        return respond
-    if means is not None:
-        return nearest_center((means - data.shift[None]) / data.scale, active)
-    center = best_centers(
-        key, data, active, options.lloyd_steps, options.chunk, options.candidates, options.starts
-    )
-    if not options.moves:
-        return nearest_center(center, active)
-    label = nearest_label(center, data, active, options.chunk)
-    least = jnp.maximum(problem.tolerance, LEAST_GAIN)
-    label = improve(label, search_of(problem, options), options.moves, least)
-    return by_label(label, options.num_components)
 
 
 def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
@@ -241,7 +132,7 @@ def fit(
     check_shapes(*arrays)
     if not is_traced(x, weights, means, responsibilities):
         check_values(*arrays)
-    movable = covariance in splits.FAMILIES and num_components > 2
+    movable = covariance in MOVABLE and num_components > 2
     default = MOVES if means is None and responsibilities is None else 0
     rounds = (default if moves is None else moves) if movable else 0
     options = Options(

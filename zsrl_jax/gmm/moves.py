@@ -26,11 +26,11 @@ from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather, 
 from zsrl_jax.gmm.pruning import of_few
 from zsrl_jax.gmm.start import MEANS_ONLY, lloyd, nearest_label
 
-FAMILIES = {"full": FULL, "diag": DIAG, "spherical": SPHERICAL}
+MOVABLE = {"full": FULL, "diag": DIAG, "spherical": SPHERICAL}
 POWER_STEPS = 10
-TWO_MEANS_STEPS = 4
+TWO_MEANS_STEPS = 2
 LLOYD_STEPS = 2  # after a round of moves
-PAIRS = 2  # pairs whose merging is tried, per component
+PAIRS = 1  # pairs whose merging is tried, per component
 
 
 class Search(NamedTuple):
@@ -90,24 +90,31 @@ def by_label(label: Int[Array, " n"], num: int) -> Responsibility:
 
 
 def searcher(
-    data: Data, floor: Float[Array, ""], active: Bool[Array, " k"], covariance: str, few: bool,
+    data: Data,
+    floor: Float[Array, ""],
+    active: Bool[Array, " k"],
+    covariance: str,
+    few: bool,
     chunk: int,
 ) -> Search:
     """Return the search for components of a covariance type."""
-    family = FAMILIES[covariance]
+    family = MOVABLE[covariance]
     return Search(data, floor, active, covariance, of_few(family) if few else family, chunk)
 
 
 def improve(
     label: Int[Array, " n"], search: Search, rounds: int, least: Float[Array, ""]
-) -> Int[Array, " n"]:
-    """Move, then let points go to the nearest mean, while F rises; return the best labels."""
+) -> tuple[Int[Array, " n"], Bool[Array, ""]]:
+    """Move, then let points go to the nearest mean, while F rises.
+
+    Return the best labels, and whether no move of them gains.
+    """
 
     def unfinished(state) -> Bool[Array, ""]:
         return state[-1] & (state[0] < rounds)
 
     def move(state):
-        done, label, best, bound, _ = state
+        done, label, best, bound, _, _ = state
         found = propose(label, search)
         better = found.bound > bound
         again = better & (found.gain > least)
@@ -116,11 +123,13 @@ def improve(
         means = search.means(found.label)
         center = lloyd(means, search.data, search.active, LLOYD_STEPS, search.chunk)
         label = nearest_label(center, search.data, search.active, search.chunk)
-        return done + 1, label, best, bound, again
+        return done + 1, label, best, bound, better & ~again, again
 
     lowest = jnp.full((), -jnp.inf, search.data.x.dtype)
-    state = jnp.zeros((), jnp.int32), label, label, lowest, jnp.ones((), bool)
-    return lax.while_loop(unfinished, move, state)[2]
+    yes = jnp.ones((), bool)
+    state = jnp.zeros((), jnp.int32), label, label, lowest, ~yes, yes
+    _, _, best, _, done, _ = lax.while_loop(unfinished, move, state)
+    return best, done
 
 
 def propose(label: Int[Array, " n"], search: Search) -> Proposal:
@@ -188,15 +197,12 @@ def sides(
     label: Int[Array, " n"], normal: Float[Array, "k d"], offset: Float[Array, " k"], search: Search
 ) -> Bool[Array, " n"]:
     """Tell on which side of its component's plane each point lies."""
-    num = normal.shape[0]
 
-    def respond(x: Float[Array, "n d"], index: Int[Array, " n"]) -> tuple[Array, Array]:
-        mine = lax.dynamic_slice_in_dim(label, index[0], index.shape[0])
-        height = jnp.matmul(normal, x.T, precision=HIGHEST) - offset[:, None]
-        height = jnp.take_along_axis(height, mine[None], axis=0)[0]
-        return jnp.zeros((num, x.shape[0]), x.dtype), height
+    def heights(x: Float[Array, "m d"]) -> Float[Array, "k m"]:
+        return jnp.matmul(normal, x.T, precision=HIGHEST) - offset[:, None]
 
-    return gather(search.data, num, search.chunk, respond, MEANS_ONLY, ())[2] > 0
+    height = search.data.map_points(heights, search.chunk)
+    return jnp.take_along_axis(height, label[None], axis=0)[0] > 0
 
 
 def merge(

@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from zsrl_jax.gmm.covariances import DIAG, variance
-from zsrl_jax.gmm.moments import Data, Family, Responsibility, Scorer, gather, largest, map_rows
+from zsrl_jax.gmm.moments import Data, Family, Responsibility, gather, largest, map_rows
 
 
 def normalize(
@@ -41,23 +41,58 @@ def normalize(
     return Data(x, weight, origin + moments.mean[0] * extent, scale), jnp.square(rms / scale)
 
 
-def seed_centers(
-    key: Key[Array, ""], data: Data, num: int, chunk: int, candidates: int = 1
-) -> Float[Array, "k d"]:
-    """Draw k-means++ centres from the data, each the best of some candidates."""
+def seed_centers(key: Key[Array, ""], data: Data, num: int, chunk: int) -> Float[Array, "k d"]:
+    """Draw plain k-means++ centres from the data."""
     log_weight = jnp.log(data.weight)
 
     def add(nearest, key_draw):
         # Infinite before the first draw; all 0 if every point lies on a centre: then any will do.
         far = jnp.where(jnp.isinf(nearest), 0.0, jnp.log(nearest)) + log_weight
         far = jnp.where(jnp.any(far > -jnp.inf), far, log_weight)
-        drawn = data.rows(jax.random.categorical(key_draw, far, shape=(candidates,)))
-        left = lax.map(lambda c: jnp.minimum(nearest, squared_distance(data, c, chunk)), drawn)
-        best = jnp.argmin(jnp.matmul(left, data.weight, precision=lax.Precision.HIGHEST))
-        return left[best], drawn[best]
+        center = data.rows(jax.random.categorical(key_draw, far)[None])[0]
+        return jnp.minimum(nearest, squared_distance(data, center, chunk)), center
 
     nearest = jnp.full(data.x.shape[0], jnp.inf, data.x.dtype)
     return lax.scan(add, nearest, jax.random.split(key, num))[1]
+
+
+def greedy_centers(
+    key: Key[Array, ""], data: Data, num: int, chunk: int, candidates: int
+) -> Float[Array, "k d"]:
+    """Draw k-means++ centres from the data, each the candidate that leaves the least inertia."""
+
+    def add(nearest, key_draw):
+        potential = jnp.where(jnp.isinf(nearest), 1.0, nearest) * data.weight
+        potential = jnp.where(jnp.any(potential > 0), potential, data.weight)
+        place = draw_places(key_draw, potential, candidates)
+        center = data.rows(place)
+        left = jnp.minimum(nearest[None], squared_distances(data, center, chunk))
+        best = jnp.argmin(jnp.matmul(left, data.weight, precision=lax.Precision.HIGHEST))
+        return left[best], center[best]
+
+    nearest = jnp.full(data.x.shape[0], jnp.inf, data.x.dtype)
+    return lax.scan(add, nearest, jax.random.split(key, num))[1]
+
+
+def draw_places(key: Key[Array, ""], share: Float[Array, " n"], num: int) -> Int[Array, " {num}"]:
+    """Draw indices with probabilities in proportion to the shares."""
+    level = jnp.cumsum(share)
+    drawn = jax.random.uniform(key, (num,), level.dtype) * level[-1]
+    # Rounding may draw the whole sum: that is the last point with any share.
+    last = share.shape[0] - 1 - jnp.argmax(share[::-1] > 0)
+    return jnp.minimum(jnp.searchsorted(level, drawn, side="right"), last)
+
+
+def squared_distances(data: Data, center: Float[Array, "c d"], chunk: int) -> Float[Array, "c n"]:
+    """Compute the squared distances of every point to some centres; what is rounding is zero."""
+    square = jnp.sum(center * center, axis=1)[:, None]
+
+    def distance(x: Float[Array, "m d"]) -> Float[Array, "c m"]:
+        size = square + jnp.sum(x * x, axis=1)[None]
+        found = size - 2.0 * jnp.matmul(center, x.T, precision=lax.Precision.HIGHEST)
+        return jnp.where(found > 1e-6 * size, found, 0.0)
+
+    return data.map_points(distance, chunk)
 
 
 def squared_distance(data: Data, center: Float[Array, " d"], chunk: int) -> Float[Array, " n"]:
@@ -84,23 +119,17 @@ def nearest_center(center: Float[Array, "k d"], active: Bool[Array, " k"]) -> Re
     return respond
 
 
-def best_label(score: Scorer, data: Data, chunk: int) -> Int[Array, " n"]:
-    """Return the component with the highest score for each point."""
-
-    def find(rows: Float[Array, "m d"]) -> Float[Array, " m"]:
-        # Rows that are not finite have no weight: any label will do.
-        local = jnp.where(jnp.isfinite(rows), rows - data.shift[None], 0.0) / data.scale
-        return jnp.argmax(score(local), axis=0).astype(data.x.dtype)
-
-    return map_rows(find, data.x, chunk).astype(jnp.int32)
-
-
 def nearest_label(
     center: Float[Array, "k d"], data: Data, active: Bool[Array, " k"], chunk: int
 ) -> Int[Array, " n"]:
     """Return the nearest centre of each point."""
-    respond = nearest_center(center, active)
-    return best_label(lambda x: respond(x, jnp.arange(0))[0], data, chunk)
+    square = jnp.where(active, jnp.sum(center * center, axis=1), jnp.inf)[:, None]
+
+    def find(x: Float[Array, "m d"]) -> Int[Array, " m"]:
+        distance = square - 2.0 * jnp.matmul(center, x.T, precision=lax.Precision.HIGHEST)
+        return jnp.argmin(distance, axis=0).astype(jnp.int32)
+
+    return data.map_points(find, chunk)
 
 
 def lloyd(
@@ -117,13 +146,24 @@ def lloyd(
 
 
 def best_centers(
-    key: Key[Array, ""], data: Data, active: Bool[Array, " k"], steps: int, chunk: int,
-    candidates: int, starts: int,
+    key: Key[Array, ""],
+    data: Data,
+    active: Bool[Array, " k"],
+    steps: int,
+    chunk: int,
+    candidates: int,
+    starts: int,
 ) -> Float[Array, "k d"]:
     """Return centres after some Lloyd steps: of several starts, those of least inertia."""
 
     def start(key: Key[Array, ""]) -> Float[Array, "k d"]:
-        center = seed_centers(key, data, active.shape[0], chunk, candidates)
+        num = active.shape[0]
+        plain = candidates == 1
+        center = (
+            seed_centers(key, data, num, chunk)
+            if plain
+            else greedy_centers(key, data, num, chunk, candidates)
+        )
         return lloyd(center, data, active, steps, chunk)
 
     if starts == 1:
