@@ -37,7 +37,8 @@ class Data(NamedTuple):
         """Apply a function of normalised points; those that are not finite are read as zero."""
 
         def of_rows(rows: Float[Array, "m d"]) -> Array:
-            return function(jnp.where(jnp.isfinite(rows), rows - self.shift[None], 0) / self.scale)
+            local = jnp.where(jnp.isfinite(rows), rows - self.shift[None], 0.0)
+            return function(local * (1.0 / self.scale))
 
         return map_rows(of_rows, self.x, chunk)
 
@@ -195,6 +196,20 @@ def join(a: Moments, b: Moments, family: Family, frame: Any) -> Moments:
     between = family.scatter_of_point(delta, a.mass * part, frame)
     scatter = jax.tree.map(lambda *parts: sum(parts), a.scatter, b.scatter, between)
     return Moments(mass, a.mean + delta * part[:, None], scatter)
+
+
+def leave(whole: Moments, part: Moments, family: Family, frame: Any) -> Moments:
+    """Return the moments of the points of the whole that are not in the part; `join` undone.
+
+    This subtracts: variances below some 1e-7 of the whole's are rounding error.
+    """
+    mass = jnp.maximum(whole.mass - part.mass, 0.0)
+    ratio = part.mass / jnp.maximum(mass, 1e-6)
+    center = whole.mean + (whole.mean - part.mean) * ratio[:, None]
+    weight = mass * part.mass / jnp.maximum(whole.mass, 1e-6)
+    between = family.scatter_of_point(part.mean - center, weight, frame)
+    scatter = jax.tree.map(lambda w, p, b: w - p - b, whole.scatter, part.scatter, between)
+    return Moments(mass, center, scatter)
 
 
 def mean(value: Float[Array, " n"], weight: Float[Array, " n"]) -> Float[Array, ""]:

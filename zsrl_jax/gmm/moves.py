@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from zsrl_jax.gmm.covariances import DIAG, FULL, SPHERICAL
 from zsrl_jax.gmm.linalg import HIGHEST, factorize
-from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather, join
+from zsrl_jax.gmm.moments import Data, Family, Moments, Responsibility, gather, join, leave
 from zsrl_jax.gmm.pruning import of_few
 from zsrl_jax.gmm.start import MEANS_ONLY, lloyd, nearest_label
 
@@ -169,14 +169,12 @@ def split(
     begin = axis, jnp.sum(axis * moments.mean, axis=1)
     side = cut(lax.scan(two_means, begin, length=TWO_MEANS_STEPS)[0])
 
-    def part(which: Bool[Array, ""]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
-        child = search.moments(jnp.where(side == which, label, -1))
-        return search.volume(child), child.mass
-
-    parts, mass = lax.map(part, jnp.array([False, True]))
+    high = search.moments(jnp.where(side, label, -1))
+    low = leave(moments, high, search.family, ())
     least = data.x.shape[1] if search.covariance == "full" else 1
-    sound = search.active & jnp.all(mass > least, axis=0)
-    return jnp.where(sound, jnp.sum(parts, axis=0) - volume, -jnp.inf), side
+    sound = search.active & (jnp.minimum(high.mass, low.mass) > least)
+    gain = search.volume(high) + search.volume(low) - volume
+    return jnp.where(sound, gain, -jnp.inf), side
 
 
 def longest_axis(scatter: Array) -> Float[Array, "k d"]:
@@ -198,11 +196,13 @@ def sides(
 ) -> Bool[Array, " n"]:
     """Tell on which side of its component's plane each point lies."""
 
-    def heights(x: Float[Array, "m d"]) -> Float[Array, "k m"]:
-        return jnp.matmul(normal, x.T, precision=HIGHEST) - offset[:, None]
+    def respond(x: Float[Array, "m d"], index: Int[Array, " m"]) -> tuple[Array, Array]:
+        mine = lax.dynamic_slice_in_dim(label, index[0], index.shape[0])
+        height = jnp.matmul(normal, x.T, precision=HIGHEST) - offset[:, None]
+        own = jnp.take_along_axis(height, mine[None], axis=0)[0]
+        return jnp.zeros((1, x.shape[0]), x.dtype), own  # heights alone: no moments
 
-    height = search.data.map_points(heights, search.chunk)
-    return jnp.take_along_axis(height, label[None], axis=0)[0] > 0
+    return gather(search.data, 1, search.chunk, respond, MEANS_ONLY, ()).scores > 0
 
 
 def merge(
