@@ -130,7 +130,7 @@ def test_no_component_is_used_by_two_moves():
 
 
 def test_the_planted_clusters_are_found_where_one_plain_start_fails():
-    x, label = planted()
+    x, label = planted(1)
     points = jnp.asarray(x)
     truth = gmm.fit(jax.random.key(0), x, K, responsibilities=np.eye(K)[label])[1][-1]
 
