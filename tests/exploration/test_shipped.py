@@ -111,7 +111,18 @@ def test_a_domain_without_explorers_is_trained(folder, tmp_path):
     shutil.rmtree(folder)
     assert collection.explorer_of("cheetah", explorer_fields()) == "train"
     recipe = collection.recipe_of("cheetah", explorer_fields())
-    assert recipe["explorer"] == "train" and recipe["batch"] == 1024
+    assert recipe["horizon"] == 3 and recipe["batch"] == 1024
+
+
+def test_a_recipe_of_before_keeps_its_name(monkeypatch, tmp_path):
+    """The fields that a collection of version 0.1 was named by, and no others."""
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    recipe = explorer_fields()
+    recipe.horizon = 1
+    assert set(collection.recipe_of("quadruped", recipe)) == {
+        "num_envs", "width", "rnd_dim", "rnd_width", "batch", "learning_rate", "target_rate",
+        "discount", "noise", "noise_clip", "random_steps", "steps_per_update", "standing",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
