@@ -12,7 +12,10 @@ from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.training.pipeline import Finished
 
 RUN = ROOT / "tests" / "fixtures" / "run_0_1"
-COMMAND = ["python", "-m", "experiments.run", "--config=configs/x.py", "--config.policy.updates=9"]
+COMMAND = [
+    "python", "-m", "experiments.run", "--config=configs/x.py", "--config.policy.updates=9",
+    "--config.data.path=/home/me/walker_100",
+]  # fmt: skip
 
 
 def finished() -> Finished:
@@ -31,7 +34,8 @@ def test_a_trial_is_a_line_with_its_settings_and_scores(tmp_path):
             told(finished())
     first, second = map(json.loads, file.read_text().splitlines())
     assert (first["name"], second["name"]) == ("first", "second")
-    assert first["set"] == ["policy.updates=9"] and first["config"] == "--config=configs/x.py"
+    assert first["set"] == ["policy.updates=9", "data.path=walker_100"]
+    assert first["config"] == "--config=configs/x.py"
     found = finished().results
     mean = [sum(map(sum, zip(*seeds, strict=True))) / len(seeds) / len(seeds[0])
             for seeds in zip(*found["returns"], strict=True)]  # fmt: skip
