@@ -1,4 +1,4 @@
-# setup, run, test, lint, docs, bench: the words a person and CI use. Each sets up what it needs.
+# setup, run, page, test, lint, docs, bench: the words a person and CI use. Each sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 DOCS := $(VENV)/.docs
 CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
+AGENT ?= cheetah
 
-.PHONY: setup run test test-faults test-report test-page test-slurm agents explorers lint format docs bench clean
+.PHONY: setup run page test test-faults test-report test-page test-slurm agents explorers lint format docs bench clean
 
 setup: $(READY)
 
@@ -23,6 +24,10 @@ $(READY): pyproject.toml constraints.txt
 
 run: $(READY)
 	$(BIN)/python -m experiments.run --config=$(CONFIG) $(ARGS)
+
+# A page where anyone tells an agent what to do: AGENT is the name of one that ships, or a run.
+page: $(READY)
+	$(BIN)/python -m experiments.page $(AGENT) $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
