@@ -173,10 +173,16 @@ def test_normalised_scores_are_0_at_random_and_1_at_the_most():
 def test_the_variance_of_data_and_training_by_hand():
     # Collections (1, 3) and (7, 9): within 2 and 2 over 2 degrees; between 2 (3^2 + 3^2) = 36.
     assert stats.variance(np.array([1.0, 3, 7, 9]), (0, 0, 1, 1)) == (17.0, 2.0)
-    assert stats.variance(np.array([1.0, 9, 3, 7]), (0, 0, 1, 1)) == (0.0, 20.0)  # never below 0
+    assert stats.variance(np.array([1.0, 9, 3, 7]), (0, 0, 1, 1)) == (
+        -10.0,
+        20.0,
+    )  # below 0 by chance
     assert stats.variance(np.array([1.0, 3, 7]), (0, 1, 2)) is None  # one seed of each
     assert stats.variance(np.array([1.0, 3, 7]), (0, 0, 0)) is None  # one collection
     draw = np.random.default_rng(6)
     runs = correlated(draw, 1, 400, 3, 0.7)[0].reshape(-1)  # 400 collections, 70 % from data
     data, training = stats.variance(runs, np.repeat(np.arange(400), 3))
     assert data == pytest.approx(7000, rel=0.15) and training == pytest.approx(3000, rel=0.15)
+    alike = draw.normal(size=(2000, 6))  # studies of three collections that do not differ
+    found = [stats.variance(study, (0, 0, 1, 1, 2, 2)).data for study in alike]
+    assert abs(np.mean(found)) < 0.05

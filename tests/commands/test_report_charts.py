@@ -160,7 +160,7 @@ def test_differences_tests_and_ratios_are_those_of_the_scores(place, tmp_path):
 
     table, _ = compared(copied, levels)
     assert "btd against uniform: 15 wins, 0 losses, 6 undecided (paper" in table.title
-    assert "Holm's correction over 21 cells" in table.title
+    assert "Holm's correction over cells (21)" in table.title
     assert "undefined in 3 of 21 cells" in table.title
     assert "seeds: 5; collections: 1; encoder updates:" in table.title
     row = {row[1].text: [entry.text for entry in row] for row in table.body}
@@ -218,7 +218,10 @@ def test_collections_of_a_cell_are_one_row_and_its_units(tmp_path):
     # within: variance 200 each; between: (2 x 2 x 50^2 - 200) / 2 = 4900
     note = comparisons.variance_note(study)
     assert "96 % comes from data (deviation 70.0 between" in note
-    assert "4 % from training (deviation 14.1 within one); mean over 2 cells" in note
+    assert (
+        "4 % from training (deviation 14.1 within one); a mean over 2 cells of 2 collections"
+        in note
+    )
     section = make_section(study)
     assert section.notes == (note,)
     for chart in section.charts:

@@ -167,7 +167,8 @@ def normalised(
 def variance(scores: Float[np.ndarray, " run"], units: Sequence[int]) -> Variance | None:
     """Split the variance of runs into data (between collections) and training (within one).
 
-    None where that cannot be told: one collection, or no collection with several seeds.
+    None where that cannot be told: one collection, or no collection with several seeds. The part of
+    data may be below 0 by chance. It is not cut off at 0, so that a mean over cells has no bias.
     """
     runs, of = np.asarray(scores, np.float64), np.asarray(units)
     groups = [runs[of == unit] for unit in np.unique(of)]
@@ -177,7 +178,7 @@ def variance(scores: Float[np.ndarray, " run"], units: Sequence[int]) -> Varianc
     within = sum(float(((g - g.mean()) ** 2).sum()) for g in groups) / (n - k)
     between = sum(len(g) * float(g.mean() - runs.mean()) ** 2 for g in groups) / (k - 1)
     size = (n - sum(len(g) ** 2 for g in groups) / n) / (k - 1)  # seeds of a collection
-    return Variance(max(0.0, (between - within) / size), within)
+    return Variance((between - within) / size, within)
 
 
 def _quantile(units: int) -> float:

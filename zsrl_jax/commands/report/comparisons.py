@@ -11,7 +11,7 @@ import numpy as np
 
 from zsrl_jax.analysis import statistics as stats
 from zsrl_jax.commands.report.load import Loaded, Row
-from zsrl_jax.commands.report.stamps import brief
+from zsrl_jax.commands.report.stamps import brief, counts
 from zsrl_jax.commands.report.tables import MISSING, Entry, Table, number, score_entry
 
 UNIFORM = "uniform"
@@ -62,7 +62,7 @@ def comparison(study: Loaded, sampler: str) -> Table:
     if known:
         body.append(_all_cells(known, len(head)))
     title = f"{sampler} against uniform: {_counts(outcomes, len(pairs))}{PAPER.get(sampler, '')}; "
-    title += f"paired t-tests, Holm's correction over {sum(map(math.isfinite, tests))} cells; "
+    title += f"paired t-tests, Holm's correction over cells ({sum(map(math.isfinite, tests))}); "
     title += f"the ratio is undefined in {undefined} of {len(known)} cells (uniform not above "
     return Table(f"{title}random); {brief(study.rows)}", head, body)
 
@@ -194,12 +194,14 @@ def variance_note(study: Loaded) -> str:
             "How much of the variance over seeds comes from data and how much from training cannot "
             f"be told: {why}. It takes several of both, such as --seeds=6 --collections=3."
         )
-    data, training = (float(np.mean([each[i] for each in found])) for i in (0, 1))
+    data = max(0.0, float(np.mean([each.data for each in found])))
+    training = float(np.mean([each.training for each in found]))
     if data + training == 0:
         return "Scores do not vary over seeds or collections."
     share = 100 * data / (data + training)
     return (
         f"Of the variance of a cell's score, {share:.0f} % comes from data (deviation "
         f"{math.sqrt(data):.1f} between collections) and {100 - share:.0f} % from training "
-        f"(deviation {math.sqrt(training):.1f} within one); mean over {len(found)} cells."
+        f"(deviation {math.sqrt(training):.1f} within one); a mean over {len(found)} cells of "
+        f"{counts(rows, 'collections')} collections."
     )

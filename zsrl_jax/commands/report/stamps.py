@@ -9,7 +9,7 @@ STAGES = ("encoder", "policy", "oracle")
 
 def stamp(rows: list[Row]) -> str:
     """Return scale, seeds, collections, data and updates of rows in a line, for every figure."""
-    known = [found for row in rows if (found := row.results or row.started)]
+    known = _known(rows)
     if not known:
         return "no results yet"
     scales = sorted({r["scale"] for r in known})
@@ -18,8 +18,8 @@ def stamp(rows: list[Row]) -> str:
     if own:
         episodes = sorted({data["episodes"] for data in own})
         data = [f"collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)", *data]
-    text = f"scale: {', '.join(scales)} · seeds: {_counts(known, 'seeds')} · collections: "
-    text += f"{_counts(known, 'collections')} · data: " + ", ".join(data)
+    text = f"scale: {', '.join(scales)} · seeds: {counts(rows, 'seeds')} · collections: "
+    text += f"{counts(rows, 'collections')} · data: " + ", ".join(data)
     for stage in STAGES:
         if updates := updates_of(rows, stage):
             text += f" · {stage} updates: {updates}"
@@ -32,10 +32,9 @@ def stamp(rows: list[Row]) -> str:
 
 def brief(rows: list[Row]) -> str:
     """Return seeds, collections and updates of rows in a few words, for the title of a table."""
-    known = [found for row in rows if (found := row.results or row.started)]
-    if not known:
+    if not _known(rows):
         return "no results yet"
-    told = [f"seeds: {_counts(known, 'seeds')}", f"collections: {_counts(known, 'collections')}"]
+    told = [f"seeds: {counts(rows, 'seeds')}", f"collections: {counts(rows, 'collections')}"]
     found = {stage: updates_of(rows, stage) for stage in STAGES}
     told += [f"{stage} updates: {updates}" for stage, updates in found.items() if updates]
     return "; ".join(told)
@@ -44,22 +43,21 @@ def brief(rows: list[Row]) -> str:
 def updates_of(rows: list[Row], stage: str) -> str:
     """Return the updates of a stage in all rows; an oracle's are its own stage."""
     found: set[int] = set()
-    for row in rows:
-        results = row.results or row.started
-        if results is None or (stage != "encoder" and not _acts(results)):
-            continue
+    for results in _known(rows):
+        if stage != "encoder" and not results.get("returns"):
+            continue  # it measures an encoder, or has no policy yet
         section = {"oracle": "policy"}.get(stage, stage)
         if ("oracle" in results["config"]) == (stage == "oracle"):
             found.add(results["config"][section]["updates"])
     return ", ".join(f"{count:,}" for count in sorted(found))
 
 
-def _acts(results: dict[str, Any]) -> bool:
-    """Tell whether a run has a policy: it has scores."""
-    return bool(results.get("returns"))
+def counts(rows: list[Row], what: str) -> str:
+    """Return how many seeds or collections rows have; one that says nothing has one collection."""
+    found = {len(set(results.get(what, (0,)))) for results in _known(rows)}
+    return ", ".join(map(str, sorted(found)))
 
 
-def _counts(known: list[dict[str, Any]], what: str) -> str:
-    """Return how many seeds or collections runs have; one that says nothing has one collection."""
-    counts = {len(set(results.get(what, (0,)))) for results in known}
-    return ", ".join(map(str, sorted(counts)))
+def _known(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return the results of rows, or what a run without results wrote when it started."""
+    return [found for row in rows if (found := row.results or row.started)]
