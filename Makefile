@@ -7,7 +7,7 @@ DOCS := $(VENV)/.docs
 CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
 
-.PHONY: setup run test test-faults test-report test-page test-slurm agents lint format docs bench clean
+.PHONY: setup run test test-faults test-report test-page test-slurm agents explorers lint format docs bench clean
 
 setup: $(READY)
 
@@ -41,6 +41,12 @@ test-page: $(READY)
 	@command -v chromedriver >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null
 	$(BIN)/python -m pytest -m browser tests/web $(ARGS)
+
+# The explorers that `collect` plays, trained again from nothing: hours on two cores.
+explorers: $(READY)
+	@for domain in cheetah walker quadruped; do \
+	  $(BIN)/python -m experiments.explorers --domain=$$domain || exit 1; \
+	done
 
 # The agents that ship, made again from scratch, with scores of three seeds each: hours on two cores.
 agents: $(READY)

@@ -6,6 +6,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from helpers.person import command
 
 from zsrl_jax import networks
 from zsrl_jax.envs import DOMAINS
@@ -111,7 +112,18 @@ def test_a_domain_without_explorers_is_trained(folder, tmp_path):
     shutil.rmtree(folder)
     assert collection.explorer_of("cheetah", explorer_fields()) == "train"
     recipe = collection.recipe_of("cheetah", explorer_fields())
-    assert recipe["explorer"] == "train" and recipe["batch"] == 1024
+    assert recipe["horizon"] == 3 and recipe["batch"] == 1024
+
+
+def test_a_recipe_of_before_keeps_its_name(monkeypatch, tmp_path):
+    """The fields that a collection of version 0.1 was named by, and no others."""
+    monkeypatch.setattr(shipped, "FOLDER", tmp_path)
+    recipe = explorer_fields()
+    recipe.horizon = 1
+    assert set(collection.recipe_of("quadruped", recipe)) == {
+        "num_envs", "width", "rnd_dim", "rnd_width", "batch", "learning_rate", "target_rate",
+        "discount", "noise", "noise_clip", "random_steps", "steps_per_update", "standing",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -161,3 +173,18 @@ def test_what_the_package_holds_is_whole_and_small(file):
     assert "versions" in card and "command" in card and "covers" in card
     explorers = shipped.load(file.stem)
     assert explorers.mean.shape[1] == DOMAINS[file.stem].obs_dim
+
+
+def test_the_command_trains_packs_and_tells_what_is_covered(tmp_path):
+    fields = [f"--recipe.{name}={value}" for name, value in SMALL.items()]
+    asked = ["--domain=cheetah", "--number=2", "--episodes=4", "--kept=2", *fields]
+    places = [f"--work={tmp_path / 'work'}", f"--out={tmp_path / 'out'}"]
+    done = command(*asked, *places, module="experiments.explorers")
+    assert done.returncode == 0, done.stderr
+    assert "4 actors of" in done.stdout and "random actions:" in done.stdout
+    card = shipped.read_card("cheetah", tmp_path / "out")
+    assert card["kept_after_episodes"] == [2, 4] and card["seeds"] == [1000, 1001]
+    assert set(card["covers"]) == {"all of these", "the youngest of each", "random actions"}
+    assert shipped.load("cheetah", tmp_path / "out").number == 4
+    bad = command("--domain=cheetah", "--kept=0", *places, module="experiments.explorers")
+    assert bad.returncode == 2 and "kept is 0: expected 1 to 32" in bad.stderr

@@ -133,7 +133,7 @@ def test_pieces_give_the_result_of_the_whole(covariance):
 
 def test_a_million_points_stay_within_200_mib():
     shape = jax.ShapeDtypeStruct
-    options = em.Options(20, 100, "full", 1, 0, 5, chunk_size(50), True)
+    options = em.Options(20, 100, "full", 1, 0, 5, chunk_size(50), True, 4, 1, 10)
     x, weight = shape((1_000_000, 50), np.float32), shape((1_000_000,), np.float32)
     active, none = shape((20,), np.bool_), (None, None)
     compiled = fitting.fit_arrays.lower(

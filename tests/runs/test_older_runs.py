@@ -63,6 +63,7 @@ def test_a_run_from_before_a_field_existed_goes_on(tmp_path, results):
     config = fields.with_defaults(results["config"])
     asked = Asked(tmp_path / "run", config, results["data"]["fingerprint"])
     asked.check()
+    assert config.tasks.moves == 0  # its mixture was fitted before there were moves
     place = next((tmp_path / "run/policy").iterdir())
     manifest = checkpoint.read_manifest(place)
     del manifest["meta"]["facts"]["policy.behaviour"]

@@ -128,6 +128,7 @@ def test_named_configs_are_the_cell_of_their_name(file):
         ("tasks.alpha", 1.5, "expected 0 to 1"),
         ("tasks.alpha", -0.1, "expected 0 to 1"),
         ("tasks.min_length", 0, "expected at least 1"),
+        ("tasks.moves", -1, "expected at least 0"),
         ("evaluate.episodes", 0, "expected at least 1"),
         ("evaluate.every", 30, "multiple of config.log_every"),
         ("infer.ridge", "abc", "expected auto or a number"),

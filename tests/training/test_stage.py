@@ -26,6 +26,7 @@ def run(tmp_path):
         ("encoder.batch", 65, {"encoder", "tasks", "policy"}),
         ("encoder.updates", 61, {"tasks", "policy"}),
         ("tasks.min_length", 2, {"tasks", "policy"}),
+        ("tasks.moves", 0, {"tasks", "policy"}),
         ("policy.behaviour", 0.5, {"policy"}),
         ("policy.updates", 61, set()),
         ("evaluate.episodes", 3, set()),

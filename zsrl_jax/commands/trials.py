@@ -31,7 +31,7 @@ def recorded(
         "name": name,
         "version": zsrl_jax.__version__,
         "domain": config.domain,
-        "set": [word.removeprefix("--config.") for word in command if word.startswith("--config.")],
+        "set": [_setting(word) for word in command if word.startswith("--config.")],
         "config": next((word for word in command if word.startswith("--config=")), ""),
         "seed": config.seed,
         "start": config.evaluate.seed,
@@ -48,6 +48,18 @@ def recorded(
             out.write(json.dumps(line) + "\n")
 
 
+def _folder(source: str) -> str:
+    """Return the name of the folder that holds a collection, of the path of its episodes."""
+    path = Path(source.partition(":")[2])
+    return path.parent.name if path.name == "buffer" else path.name
+
+
+def _setting(word: str) -> str:
+    """Return `field=value` of a flag; of a path that only one machine has, the last part."""
+    field, _, value = word.removeprefix("--config.").partition("=")
+    return f"{field}={Path(value).name if Path(value).is_absolute() else value}"
+
+
 def outcome(finished: Finished) -> dict[str, Any]:
     """Return what a trial came to: mean returns by task, and by updates where it was scored."""
     found = finished.results
@@ -60,7 +72,7 @@ def outcome(finished: Finished) -> dict[str, Any]:
         if "evaluate/mean" in row
     }
     return {
-        "data": found["data"]["source"].rpartition("/data/")[2],
+        "data": _folder(found["data"]["source"]),
         "data_episodes": found["data"]["episodes"],
         "tasks": found["tasks"],
         "r2": np.round(np.array(found["r2"], float).mean(axis=0), 3).tolist(),

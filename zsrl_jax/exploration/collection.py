@@ -24,9 +24,11 @@ from zsrl_jax.exploration.collector import Collection
 from zsrl_jax.exploration.playing import Player
 from zsrl_jax.files import lock
 from zsrl_jax.runs import step_saves
+from zsrl_jax.settings.fields import BEFORE
 from zsrl_jax.settings.ranges import RANGES, check_ranges
 from zsrl_jax.settings.scales import choose_scale, explorer_recipe
 
+EARLIER = {name.removeprefix("data.collect."): value for name, value in BEFORE.items()}
 PLAYED = ("noise", "held", "standing")  # fields that decide what shipped explorers do
 
 
@@ -64,7 +66,7 @@ def collect(
         with signals.caught(), lock.held(folder):
             _check_folder(folder, facts)
             if not is_whole():
-                run = _play if facts["explorer"] == "shipped" else _train
+                run = _play if "explorers" in facts else _train
                 run(folder, facts, episodes, config, progress)
     return load_dataset(folder, "exorl", episodes, progress=progress)
 
@@ -75,14 +77,17 @@ def explorer_of(domain: str, config: ConfigDict) -> str:
 
 
 def recipe_of(domain: str, config: ConfigDict) -> dict[str, Any]:
-    """Return the fields of a recipe that decide a domain's data, and who explores."""
+    """Return the fields of a recipe that decide a domain's data, and which explorers play.
+
+    A field with the value that it had before it existed is left out: older collections are found.
+    """
     upright = DOMAINS[domain].standing is not None
     fields = {name: value for name, value in config.items() if upright or name != "standing"}
-    if explorer_of(domain, config) == "train":
-        del fields["held"]
-        return fields | {"explorer": "train"}
-    played = {name: fields[name] for name in PLAYED if name in fields}
-    return played | {"explorer": "shipped", "explorers": shipped.read_card(domain)["sha256"][:16]}
+    if explorer_of(domain, config) == "shipped":
+        played = {name: fields[name] for name in PLAYED if name in fields}
+        return played | {"explorers": shipped.read_card(domain)["sha256"][:16]}
+    trained = {name: value for name, value in fields.items() if name not in ("explorer", "held")}
+    return {name: value for name, value in trained.items() if EARLIER.get(name) != value}
 
 
 def default_folder(domain: str, episodes: int, seed: int) -> Path:
@@ -104,7 +109,7 @@ def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
                 + ": name another folder"
             )
         return
-    changed = [name for name, value in facts.items() if recipe.get(name) != value]
+    changed = [name for name in {**facts, **recipe} if recipe.get(name) != facts.get(name)]
     if changed:
         raise DataError(
             f"'{folder}' holds a collection with another {', '.join(changed)}: "

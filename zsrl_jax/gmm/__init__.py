@@ -6,7 +6,7 @@
     mixture.sample(key, n), mixture.log_prob(x), mixture.bic(x), mixture.distribution()
 
 Reading order: linalg, moments, the covariance types (covariances, low_rank), mixture, pruning,
-start, em, checks, fitting.
+start, em, moves, climbing, checks, fitting.
 """
 
 from zsrl_jax.gmm.covariances import Diag, Full, Spherical, Tied

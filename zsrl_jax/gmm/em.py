@@ -89,6 +89,9 @@ class Options(NamedTuple):
     lloyd_steps: int
     chunk: int
     skip: bool  # skip pairs that cannot matter: faster on a CPU
+    candidates: int = 1  # for each seed; 1: plain k-means++
+    starts: int = 1  # of which the best goes on
+    moves: int = 0  # rounds of splits and merges at most, before EM and between its runs
 
     @property
     def family(self) -> Family:
@@ -105,6 +108,7 @@ class State(NamedTuple):
     moments: Moments
     frame: Any
     scores: Float[Array, " n"]
+    label: Int[Array, " n"]  # of the component most responsible
     trace: Trace
 
 
@@ -128,7 +132,7 @@ def initial(
         return gather(problem.data, num, options.chunk, respond, family, frame)
 
     frame = family.start(key, lambda frame: measure(frame)[0], num, dim, options.rank)
-    moments, _, scores = measure(frame)
+    moments, _, scores, label = measure(frame)
     zero = jnp.zeros((), jnp.int32)
     blank = jnp.zeros(options.num_iters + 1, problem.data.x.dtype)
     # The first pass of the loop only computes the start: iterations count from -1.
@@ -136,7 +140,7 @@ def initial(
     shape = jax.eval_shape(family.estimate, moments, frame, problem.floor)[0]
     covariance = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shape)
     mixture = Mixture(jnp.zeros_like(moments.mass), jnp.zeros_like(moments.mean), covariance)
-    return State(mixture, blank[0], moments, frame, scores, trace)
+    return State(mixture, blank[0], moments, frame, scores, label, trace)
 
 
 def iterate(state: State, problem: Problem, options: Options) -> State:
@@ -153,7 +157,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
         return jnp.exp(logit - evidence[None]), evidence
 
     num, dim = mixture.means.shape
-    moments, score, scores = gather(problem.data, num, options.chunk, respond, family, frame)
+    moments, score, scores, label = gather(problem.data, num, options.chunk, respond, family, frame)
     trace = state.trace
     done = trace.iterations + 1
     highest = trace.log_likelihood[trace.iterations]
@@ -170,7 +174,7 @@ def iterate(state: State, problem: Problem, options: Options) -> State:
         lost=jnp.maximum(trace.lost, loss),
     )
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), mixture, state.best)
-    return State(best, score, moments, frame, scores, trace)
+    return State(best, score, moments, frame, scores, label, trace)
 
 
 def maximize(

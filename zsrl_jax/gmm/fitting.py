@@ -10,6 +10,7 @@ the starts. Restarts run in parallel on an accelerator. On a CPU they run one af
 because there each may skip pairs that cannot matter.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -26,54 +27,15 @@ from zsrl_jax.gmm.checks import (
     check_whole,
     is_traced,
 )
-from zsrl_jax.gmm.em import FAMILIES, Options, Problem, State, Trace, initial, iterate
+from zsrl_jax.gmm.climbing import run
+from zsrl_jax.gmm.em import FAMILIES, Options, Problem, Trace
 from zsrl_jax.gmm.mixture import Mixture
-from zsrl_jax.gmm.moments import Data, Responsibility, chunk_size
+from zsrl_jax.gmm.moments import Data, chunk_size
+from zsrl_jax.gmm.moves import MOVABLE
 from zsrl_jax.gmm.pruning import pays
-from zsrl_jax.gmm.start import lloyd, nearest_center, normalize, seed_centers
+from zsrl_jax.gmm.start import normalize
 
-
-def run(
-    key: Key[Array, ""],
-    problem: Problem,
-    given: tuple[Array | None, Array | None],
-    options: Options,
-) -> tuple[Mixture, Trace]:
-    """Fit one mixture to normalised data."""
-    key_center, key_frame = jax.random.split(key)
-    respond = begin(key_center, problem, given, options)
-    state = initial(key_frame, problem, respond, options)
-
-    def unfinished(state: State) -> Bool[Array, ""]:
-        return (state.trace.iterations < options.num_iters) & ~state.trace.converged
-
-    state = lax.while_loop(unfinished, lambda state: iterate(state, problem, options), state)
-    step = jnp.minimum(jnp.arange(options.num_iters + 1), state.trace.iterations)
-    trace = state.trace.replace(log_likelihood=state.trace.log_likelihood[step])
-    return state.best, trace
-
-
-def begin(
-    key: Key[Array, ""],
-    problem: Problem,
-    given: tuple[Array | None, Array | None],
-    options: Options,
-) -> Responsibility:
-    """Return the responsibilities of the first M step."""
-    data, _, active, _ = problem
-    means, responsibilities = given
-    if responsibilities is not None:
-
-        def respond(x: Float[Array, "n d"], index: Int[Array, " n"]) -> tuple[Array, Array]:
-            share = lax.dynamic_slice_in_dim(responsibilities, index[0], index.shape[0]).T
-            return jnp.where(active[:, None], share, 0.0), jnp.zeros(x.shape[0], x.dtype)
-
-        return respond
-    if means is not None:
-        return nearest_center((means - data.shift[None]) / data.scale, active)
-    center = seed_centers(key, data, options.num_components, options.chunk)
-    center = lloyd(center, data, active, options.lloyd_steps, options.chunk)
-    return nearest_center(center, active)
+MOVES = 10
 
 
 def restore(fitted: tuple[Mixture, Trace], data: Data) -> tuple[Mixture, Trace]:
@@ -134,10 +96,16 @@ def fit(
     lloyd_steps: int = 5,
     chunk: int | None = None,
     skip: bool | None = None,
+    candidates: int | None = None,
+    starts: int = 1,
+    moves: int | None = None,
 ) -> tuple[Mixture, Trace]:
     """Fit a mixture by EM; `tolerance=0` runs exactly `num_iters` iterations.
 
     `skip` skips pairs of point and component that cannot matter; the default is true on a CPU.
+    `candidates` are drawn for each seed (default 2 + log K; 1: plain k-means++); of `starts` the
+    best goes on; up to `moves` rounds split and merge components (default 10; 0 if the start is
+    given, or with fewer than three components, or for types that have no moves: tied, low_rank).
     """
     check_choices(covariance, FAMILIES)
     for name, value, least in (
@@ -148,6 +116,9 @@ def fit(
         ("tolerance", tolerance, 0),
         ("num_active", 1 if num_active is None else num_active, 1),
         ("chunk", 1 if chunk is None else chunk, 1),
+        ("candidates", 1 if candidates is None else candidates, 1),
+        ("starts", starts, 1),
+        ("moves", 0 if moves is None else moves, 0),
     ):
         check_least(name, value, least)
     check_whole("num_components", num_components)
@@ -161,6 +132,9 @@ def fit(
     check_shapes(*arrays)
     if not is_traced(x, weights, means, responsibilities):
         check_values(*arrays)
+    movable = covariance in MOVABLE and num_components > 2
+    default = MOVES if means is None and responsibilities is None else 0
+    rounds = (default if moves is None else moves) if movable else 0
     options = Options(
         num_components,
         num_iters,
@@ -170,6 +144,9 @@ def fit(
         lloyd_steps,
         chunk or chunk_size(x.shape[1]),
         pays(FAMILIES[covariance], x.shape[1]) if skip is None else skip,
+        2 + int(math.log(num_components)) if candidates is None else candidates,
+        starts,
+        rounds,
     )
     active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights

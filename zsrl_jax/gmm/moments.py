@@ -33,6 +33,15 @@ class Data(NamedTuple):
         """Return some points, normalised."""
         return (self.x[index] - self.shift[None]) / self.scale
 
+    def map_points(self, function: Callable[[Array], Array], chunk: int) -> Array:
+        """Apply a function of normalised points; those that are not finite are read as zero."""
+
+        def of_rows(rows: Float[Array, "m d"]) -> Array:
+            local = jnp.where(jnp.isfinite(rows), rows - self.shift[None], 0.0)
+            return function(local * (1.0 / self.scale))
+
+        return map_rows(of_rows, self.x, chunk)
+
 
 class Moments(NamedTuple):
     """Weight, mean and centred scatter of each component's points."""
@@ -40,6 +49,15 @@ class Moments(NamedTuple):
     mass: Float[Array, " k"]
     mean: Float[Array, "k d"]
     scatter: Any
+
+
+class Gathered(NamedTuple):
+    """Moments of one pass over the data, the mean score, and each point's score and component."""
+
+    moments: Moments
+    score: Float[Array, ""]
+    scores: Float[Array, " n"]
+    label: Int[Array, " n"]
 
 
 class Family(NamedTuple):
@@ -83,8 +101,11 @@ def by_component(each: Callable) -> Callable:
 
 def map_rows(
     function: Callable[[Array], Array], x: Float[Array, "n d"], chunk: int
-) -> Float[Array, " n"]:
-    """Apply a function of rows chunk by chunk, so that no second array of x's size exists."""
+) -> Float[Array, "*c n"]:
+    """Apply a function of rows chunk by chunk, so that no second array of x's size exists.
+
+    It gives a value for each row, or several in leading axes.
+    """
     total, dim = x.shape
     chunk = even(total, max(1, chunk))
 
@@ -92,9 +113,11 @@ def map_rows(
         # The last chunk is moved back to end with the data; some rows are then computed twice.
         begin = jnp.minimum(start, total - chunk)
         value = function(lax.dynamic_slice(x, (begin, 0), (chunk, dim)))
-        return lax.dynamic_update_slice(out, value, (begin,)), None
+        return lax.dynamic_update_slice(out, value, (*[0] * (out.ndim - 1), begin)), None
 
-    return lax.scan(step, jnp.zeros(total, x.dtype), jnp.arange(0, total, chunk))[0]
+    shape = jax.eval_shape(function, x[:chunk])
+    out = jnp.zeros((*shape.shape[:-1], total), shape.dtype)
+    return lax.scan(step, out, jnp.arange(0, total, chunk))[0]
 
 
 def largest(rows: Float[Array, "n d"]) -> Float[Array, " n"]:
@@ -118,14 +141,14 @@ def even(total: int, chunk: int) -> int:
 
 def gather(
     data: Data, num: int, chunk: int, respond: Responsibility, family: Family, frame: Any
-) -> tuple[Moments, Float[Array, ""], Float[Array, " n"]]:
-    """Return moments under the responsibilities, the mean score and each point's score."""
+) -> Gathered:
+    """Return moments under the responsibilities, and what else a pass gives."""
     total, dim = data.x.shape
     chunk = even(total, chunk)
     dtype = data.x.dtype
 
     def step(carry, start):
-        moments, score, scores = carry
+        moments, score, scores, label = carry
         # The last chunk is moved back to end with the data; rows seen before get weight 0.
         begin = jnp.minimum(start, total - chunk)
         index = begin + jnp.arange(chunk)
@@ -139,7 +162,10 @@ def gather(
         part = jnp.sum(fresh) / jnp.maximum(jnp.sum(joined.mass), 1e-30)
         score = score + part * (mean(explained, fresh) - score)
         explained = jnp.where(weight > 0, explained, jnp.inf)
-        return (joined, score, lax.dynamic_update_slice(scores, explained, (begin,))), None
+        scores = lax.dynamic_update_slice(scores, explained, (begin,))
+        most = jnp.argmax(share, axis=0).astype(jnp.int32)
+        label = lax.dynamic_update_slice(label, most, (begin,))
+        return Gathered(joined, score, scores, label), None
 
     mean_zero = jnp.zeros((num, dim), dtype)
     empty = Moments(
@@ -147,7 +173,8 @@ def gather(
         mean_zero,
         family.scatter_of_point(mean_zero, jnp.zeros(num, dtype), frame),
     )
-    carry = empty, jnp.zeros((), dtype), jnp.zeros(total, dtype)
+    label = jnp.zeros(total, jnp.int32)
+    carry = Gathered(empty, jnp.zeros((), dtype), jnp.zeros(total, dtype), label)
     return lax.scan(step, carry, jnp.arange(0, total, chunk))[0]
 
 
@@ -169,6 +196,20 @@ def join(a: Moments, b: Moments, family: Family, frame: Any) -> Moments:
     between = family.scatter_of_point(delta, a.mass * part, frame)
     scatter = jax.tree.map(lambda *parts: sum(parts), a.scatter, b.scatter, between)
     return Moments(mass, a.mean + delta * part[:, None], scatter)
+
+
+def leave(whole: Moments, part: Moments, family: Family, frame: Any) -> Moments:
+    """Return the moments of the points of the whole that are not in the part; `join` undone.
+
+    This subtracts: variances below some 1e-7 of the whole's are rounding error.
+    """
+    mass = jnp.maximum(whole.mass - part.mass, 0.0)
+    ratio = part.mass / jnp.maximum(mass, 1e-6)
+    center = whole.mean + (whole.mean - part.mean) * ratio[:, None]
+    weight = mass * part.mass / jnp.maximum(whole.mass, 1e-6)
+    between = family.scatter_of_point(part.mean - center, weight, frame)
+    scatter = jax.tree.map(lambda w, p, b: w - p - b, whole.scatter, part.scatter, between)
+    return Moments(mass, center, scatter)
 
 
 def mean(value: Float[Array, " n"], weight: Float[Array, " n"]) -> Float[Array, ""]:

@@ -16,6 +16,7 @@ BEFORE: dict[str, Any] = {
     "infer.intercept": False,
     "data.collect.explorer": "train",
     "data.collect.horizon": 1,
+    "tasks.moves": 0,
 }
 ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
 
@@ -104,6 +105,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.tasks.alpha = 0.5  # of mix: share of uniform tasks, from 0 (btd) to 1 (uniform)
     config.tasks.num_components = 20  # K (paper)
     config.tasks.num_iters = 100  # of EM at most
+    config.tasks.moves = 10  # rounds of splits and merges at most; 0: plain seeds and EM alone
     config.tasks.tolerance = 1e-3  # change of log-likelihood per sample at which EM stops
 
     config.policy = ConfigDict()

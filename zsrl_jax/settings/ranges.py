@@ -100,6 +100,7 @@ RANGES: dict[str, Range] = {
     "tasks.alpha": SHARE,
     "tasks.num_components": COUNT,
     "tasks.num_iters": COUNT,
+    "tasks.moves": NATURAL,
     "tasks.tolerance": WEIGHT,
     "policy.updates": COUNT,
     "policy.num_tasks": COUNT,

@@ -167,7 +167,13 @@ def _toss(key, params: Mix, num: int, sample_other) -> Float[Array, "n d"]:
 
 def _fit_mixture(key, z: Float[Array, "n d"], config: ConfigDict) -> tuple[gmm.Mixture, gmm.Trace]:
     return gmm.fit(
-        key, z, config.num_components, num_iters=config.num_iters, tolerance=config.tolerance
+        key,
+        z,
+        config.num_components,
+        num_iters=config.num_iters,
+        tolerance=config.tolerance,
+        candidates=None if config.moves else 1,  # without moves: as it was before there were any
+        moves=config.moves,
     )
 
 

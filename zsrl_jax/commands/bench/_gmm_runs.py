@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zsrl_jax.gmm import em, fit, fitting
+from zsrl_jax.gmm import climbing, em, fit
 from zsrl_jax.gmm.moments import chunk_size
 from zsrl_jax.gmm.pruning import pays
 from zsrl_jax.gmm.start import normalize
@@ -26,7 +26,7 @@ def our_run(x: np.ndarray, test: np.ndarray, start: np.ndarray, covariance: str)
     @jax.jit
     def prepare(problem: em.Problem, start: jax.Array) -> em.State:
         key = jax.random.key(0)
-        respond = fitting.begin(key, problem, (None, start), options)
+        respond, _ = climbing.begin(key, problem, (None, start), options)
         return em.initial(key, problem, respond, options)
 
     step = jax.jit(lambda state, problem: em.iterate(state, problem, options))

@@ -10,6 +10,8 @@ the data, so `--data` has three kinds: `clusters` (in many dimensions nearly eve
 one component), `overlap` (one Gaussian cloud: every component matters to every point, the worst
 case), or an .npz file of vectors, with all of its d columns. Held out: log-likelihood per point on
 new data of the same distribution, after the timed iterations (low rank: after ten).
+
+`--optima` compares instead what whole fits end in, and their time: see `_gmm_optima`.
 """
 
 import argparse
@@ -24,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from zsrl_jax.commands.bench import _gmm_optima
 from zsrl_jax.commands.bench._gmm_runs import RANK, K, gmmx_run, our_run, sklearn_run
 from zsrl_jax.errors import DataError
 
@@ -36,12 +39,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Print the table; save it and its figure if asked."""
     parser = argparse.ArgumentParser(prog="experiments.bench gmm", description=__doc__)
     parser.add_argument("--data", nargs="+", default=["clusters"], help="clusters, overlap, FILE")
-    parser.add_argument("--dims", type=int, nargs="+", default=list(WANTED))
+    parser.add_argument("--dims", type=int, nargs="+", help="default: 50 200 1000; optima: 50 200")
     parser.add_argument("--seconds", type=float, default=6.0, help="time for each library and d")
     parser.add_argument("--gmmx_max_dim", type=int, default=50, help="it holds N K d^2 floats")
     parser.add_argument("--json", type=Path, help="save the rows here")
     parser.add_argument("--figure", type=Path, help="draw seconds against d here")
+    _gmm_optima.add_flags(parser)
     options = parser.parse_args(list(argv) if argv is not None else None)
+    if options.optima:
+        save(
+            _gmm_optima.compare_optima(options.dims or [*_gmm_optima.DIMS], options.seeds), options
+        )
+        return
     speed = matrix_speed()
     print(f"matrix product: {speed / 1e9:.0f} Gflop/s; N = {N}, K = {K}, float32")
     print(
@@ -49,12 +58,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     rows: list[dict[str, Any]] = []
     for data in options.data:
-        for dim in options.dims if data in MAKE else [None]:
+        for dim in (options.dims or WANTED) if data in MAKE else [None]:
             rows += compare(data, dim, speed, options)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    save(rows, options)
     if options.figure:
         draw([row for row in rows if row["data"] == options.data[0]], options.figure)
+
+
+def save(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Write the rows to a file, if asked."""
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
 
 
 def compare(
