@@ -160,7 +160,7 @@ def test_differences_tests_and_ratios_are_those_of_the_scores(place, tmp_path):
 
     table, _ = compared(copied, levels)
     assert "btd against uniform: 15 wins, 0 losses, 6 undecided (paper" in table.title
-    assert "Holm's correction over cells (21)" in table.title
+    assert "Holm's correction over the study's cells (21)" in table.title
     assert "undefined in 3 of 21 cells" in table.title
     assert "seeds: 5; collections: 1; encoder updates:" in table.title
     row = {row[1].text: [entry.text for entry in row] for row in table.body}
@@ -176,6 +176,20 @@ def test_differences_tests_and_ratios_are_those_of_the_scores(place, tmp_path):
     whole = table.body[-1]
     assert whole[1].text == "21 cells" and whole[4].value == pytest.approx(350 / 7)
     assert whole[9].value == pytest.approx((110 + 5 * 120 - 10) / (60 + 5 * 60 - 10))
+
+
+def test_samplers_are_compared_at_each_point_and_variant_of_a_study(place):
+    tabled = make_section(load_study(place.root / "dimension.study.json"))
+    labels = [row[1].text for row in tabled.tables[0].body]
+    assert labels[:2] == ["aenc, dim 50", "aenc, dim 100"] and len(labels) == 3 * 7 * 6 + 1
+    study = load_study(place.root / "samplers.study.json")
+    found = comparisons.comparisons(study)
+    assert [table.head[3] for table in found] == study.names("sampler")[1:]
+    for table in found:  # five samplers, two forms of the reward, three domains
+        assert "over the study's cells (30)" in table.title and len(table.body) == 6 + 1
+    assert found[0].body[1][1].text == "fb, center_reward False"
+    assert comparisons.comparisons(load_study(place.root / "alpha.study.json")) == []
+    figures.close(tabled.charts)
 
 
 def test_a_lone_seed_is_never_a_win_and_has_no_interval(tmp_path):

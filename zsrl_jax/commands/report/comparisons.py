@@ -22,7 +22,7 @@ class Pair(NamedTuple):
     """A sampler's cell beside that of uniform, over the seeds that both have."""
 
     domain: str
-    encoder: str
+    encoder: str  # and what else tells the cell from others of its study
     uniform: Row | None
     other: Row | None
     units: list[int]  # collections, or seeds where there is one collection
@@ -32,10 +32,14 @@ class Pair(NamedTuple):
 
 
 def comparisons(study: Loaded) -> list[Table]:
-    """Return one table per sampler that compares it with uniform, encoder by encoder."""
+    """Return one table per sampler that compares it with uniform, cell by cell."""
+    return [comparison(study, sampler) for sampler in _others(study)]
+
+
+def _others(study: Loaded) -> list[str]:
+    """Return the samplers that can be compared with uniform."""
     samplers = study.names("sampler")
-    others = [name for name in samplers if name != UNIFORM] if UNIFORM in samplers else []
-    return [comparison(study, sampler) for sampler in others]
+    return [name for name in samplers if name != UNIFORM] if UNIFORM in samplers else []
 
 
 def comparison(study: Loaded, sampler: str) -> Table:
@@ -43,11 +47,9 @@ def comparison(study: Loaded, sampler: str) -> Table:
     head = ["domain", "encoder", UNIFORM, sampler, "difference", "95 %", "p", "p (Holm)", "outcome",
             f"({sampler} - random) / (uniform - random)", "95 %", f"P({sampler} > uniform)",
             "pairs"]  # fmt: skip
-    pairs = [pair_of(study, domain, encoder, sampler)
-             for domain in study.names("domain") for encoder in study.names("encoder")]  # fmt: skip
+    pairs = pairs_of(study, sampler)
     known = [pair for pair in pairs if pair.units]
-    tests = [stats.paired_test(pair.above - pair.below) for pair in known]
-    corrected = iter(stats.holm(tests))
+    corrected, count = _corrected(study, sampler)
     body, outcomes, undefined = [], [], 0
     for pair in pairs:
         line = [Entry(pair.domain), Entry(pair.encoder), score_entry(pair.uniform),
@@ -55,23 +57,53 @@ def comparison(study: Loaded, sampler: str) -> Table:
         if not pair.units:
             body.append([*line, *(Entry(MISSING, -math.inf) for _ in head[4:])])
             continue
-        p = next(corrected)
+        p = corrected.pop(0)
         outcomes.append(stats.outcome(float(np.mean(pair.above - pair.below)), p))
         undefined += float(np.mean(pair.below)) <= 0
         body.append([*line, *_numbers(pair, p, outcomes[-1])])
     if known:
         body.append(_all_cells(known, len(head)))
     title = f"{sampler} against uniform: {_counts(outcomes, len(pairs))}{PAPER.get(sampler, '')}; "
-    title += f"paired t-tests, Holm's correction over cells ({sum(map(math.isfinite, tests))}); "
+    title += f"paired t-tests, Holm's correction over the study's cells ({count}); "
     title += f"the ratio is undefined in {undefined} of {len(known)} cells (uniform not above "
     return Table(f"{title}random); {brief(study.rows)}", head, body)
 
 
-def pair_of(study: Loaded, domain: str, encoder: str, sampler: str) -> Pair:
+def _corrected(study: Loaded, sampler: str) -> tuple[list[float], int]:
+    """Return p-values of a sampler's cells, corrected for all comparisons of a study, and those."""
+    tests = [
+        (name, stats.paired_test(pair.above - pair.below))
+        for name in _others(study)
+        for pair in pairs_of(study, name)
+        if pair.units
+    ]
+    found = stats.holm([p for _, p in tests])
+    own = [p for (name, _), p in zip(tests, found, strict=True) if name == sampler]
+    return own, sum(math.isfinite(p) for p in found)
+
+
+def pairs_of(study: Loaded, sampler: str) -> list[Pair]:
+    """Return every cell of a sampler with the same cell of uniform."""
+    found = []
+    for domain in study.names("domain"):
+        rows = [row for row in study.pick(domain=domain) if row.sampler in (UNIFORM, sampler)]
+        cells: dict[str, list[Row]] = {}
+        for row in rows:
+            fields = {name: value for name, value in row.fields.items() if name != study.axis}
+            label = [row.encoder, *(f"{k.split('.')[-1]} {v}" for k, v in fields.items())]
+            if study.axis and row.value is not None:
+                label.append(f"{study.axis.split('.')[-1]} {row.value:g}")
+            cells.setdefault(", ".join(label), []).append(row)
+        found += [pair_of(domain, label, same, sampler) for label, same in cells.items()]
+    return found
+
+
+def pair_of(domain: str, label: str, rows: list[Row], sampler: str) -> Pair:
     """Return a cell of a sampler with that of uniform, over the seeds that both have."""
-    rows = [study.pick(domain=domain, encoder=encoder, sampler=s)[:1] for s in (UNIFORM, sampler)]
-    uniform, other = (found[0] if found else None for found in rows)
-    nothing = Pair(domain, encoder, uniform, other, [], np.zeros(0), np.zeros(0), math.nan)
+    uniform, other = (
+        next((row for row in rows if row.sampler == name), None) for name in (UNIFORM, sampler)
+    )
+    nothing = Pair(domain, label, uniform, other, [], np.zeros(0), np.zeros(0), math.nan)
     if uniform is None or other is None or not other.results:
         return nothing
     a, b = other.by_seed(), uniform.by_seed()
@@ -86,7 +118,7 @@ def pair_of(study: Loaded, domain: str, encoder: str, sampler: str) -> Pair:
     )
     won, lost = (np.stack([scores[s] for s, _ in both]) for scores in (a, b))
     share = stats.improvement(won, lost)
-    return Pair(domain, encoder, uniform, other, units, above, below, share)
+    return Pair(domain, label, uniform, other, units, above, below, share)
 
 
 def _numbers(pair: Pair, p: float, outcome: str) -> list[Entry]:

@@ -56,8 +56,9 @@ def draw_spread(study: Loaded) -> Section:
 
 
 def draw_along(study: Loaded) -> Section:
-    """Draw score against the study's axis."""
-    return Section(study, [lines.along(study)], tables.by_task(study))
+    """Draw score against the study's axis; compare samplers at each point, if there are two."""
+    tabled = [*comparisons.comparisons(study), *tables.by_task(study)]
+    return Section(study, [lines.along(study)], tabled)
 
 
 def draw_samplers(study: Loaded) -> Section:
@@ -70,7 +71,8 @@ def draw_samplers(study: Loaded) -> Section:
     if len(parts) > 1:
         names = study.names("encoder")
         drawn = [c._replace(name=f"{c.name}_{e}") for c, e in zip(drawn, names, strict=True)]
-    return Section(study, drawn, [*map(sampler_table, parts), *tables.by_task(study)])
+    compared = [*map(sampler_table, parts), *comparisons.comparisons(study)]
+    return Section(study, drawn, [*compared, *tables.by_task(study)])
 
 
 def draw_dilution(study: Loaded) -> Section:
