@@ -164,6 +164,58 @@ def test_flags_narrow_a_study_and_set_fields(tmp_path):
         cells.parse_fields(["policy.updates"])
 
 
+def test_laptop_seeds_have_collections_of_their_own(tmp_path):
+    place = Place(tmp_path, "laptop", StudySize((), ("fb",), 5))
+    found = cells_of("main", place)
+    assert len(found) == 5 * 3 and found[3].collection == 1  # whole collections, one by one
+    for cell in found:
+        config = cell.config(place)
+        assert config.seeds == 1 and config.seed == config.data.seed == cell.collection
+        assert f"-collection{cell.collection}-seeds1" in cell.name
+        assert f"--config.data.seed={cell.collection}" in cell.command(place)
+        if cell.kind == "score":
+            encoder = cell.encoder_cell().config(place)
+            assert (encoder.data.seed, encoder.seed) == (config.data.seed, config.seed)
+    wider = cells_of("main", place._replace(size=StudySize((), ("fb",), 7)))
+    assert set(found) < set(wider)  # more seeds keep the runs that are there
+
+
+def test_collections_share_seeds_out_and_start_where_flags_say(tmp_path):
+    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 6, (), 3), (("data.seed", 7),))
+    found = cells_of("task_space", place)
+    seen = [(c.seeds, c.config(place).seed, c.config(place).data.seed) for c in found]
+    assert seen == [(2, 0, 7), (2, 2, 8), (2, 4, 9)]
+    assert {"--seeds=6", "--collections=3", "--set=data.seed=7"} <= set(found[1].command(place))
+    scored = cells_of("main", place)[3].command(place)
+    assert [w for w in scored if "data.seed" in w] == ["--config.data.seed=8"]
+
+
+def test_collections_that_cannot_be_are_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("ZSRL_DATA", raising=False)
+    uneven = Place(tmp_path, "smoke", StudySize((), (), 5, (), 2))
+    with pytest.raises(ConfigError, match=r"--collections=2 with 5 seeds: .* --seeds=6"):
+        cells_of("main", uneven)
+    data = tmp_path / "mine.npz"
+    data.touch()
+    given = (("data.path", str(data)), ("data.format", "store"))
+    with pytest.raises(ConfigError, match=r"--collections=5: the data is given \('.*mine.npz'\)"):
+        cells_of("main", Place(tmp_path, "laptop", StudySize((), (), 5, (), 5), given))
+    (first, *_) = cells_of("main", Place(tmp_path, "laptop", None, given))
+    assert first.seeds == 3 and first.collection is None  # there is nothing to spread them over
+
+
+def test_a_study_is_cut_off_between_collections(tmp_path):
+    place = Place(tmp_path, "laptop", StudySize((), ("fb", "lra_p"), 2))
+    encoders, rest = launch.waves(cells_of("main", place))
+    _, left = launch.part([*encoders, *rest], place)
+    assert [cell.collection for cell in left] == [0] * 7 + [1] * 7
+    assert [cell.kind for cell in left[7:9]] == ["encoder"] * 2
+    first = {jobs.collection_of(cell): cell for cell in reversed(encoders)}
+    assert len(first) == 2  # each collection has a cell that collects it
+    for cell in left:
+        assert {need.collection for need in jobs.needs(cell, first)} <= {cell.collection}
+
+
 def test_a_study_that_does_not_exist_is_told_with_the_nearest():
     assert study_names(["all"]) == list(STUDIES)
     with pytest.raises(TaskError, match="did you mean 'dilution'"):

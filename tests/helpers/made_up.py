@@ -24,7 +24,8 @@ def fill(place: Place, *names: str) -> None:
 def results_of(cell, place: Place, draw: np.random.Generator) -> dict:
     config = json.loads(cell.config(place).to_json_best_effort())
     tasks = list(DOMAINS[cell.domain].tasks)
-    found = {"scale": place.scale, "seeds": list(range(cell.seeds)), "config": config,
+    seeds = [config["seed"] + i for i in range(cell.seeds)]
+    found = {"scale": place.scale, "seeds": seeds, "config": config,
              "command": cell.command(place), "seconds": {"total": 1.0},
              "data": {"source": "collected:x", "episodes": 4}}  # fmt: skip
     if cell.kind in ("score", "oracle"):

@@ -1,33 +1,48 @@
-"""Statistics of scores of a few runs, with intervals; numpy only, the same numbers on every call.
+"""Statistics of scores of a few runs, with intervals; the same numbers on every call.
 
-    interquartile mean          the mean of all scores without the lowest and the highest quarter
-    stratified bootstrap        runs are drawn anew, with replacement, within each task
-    probability of improvement  mean over tasks of P(X > Y) + P(X = Y) / 2
-    performance profile         share of scores above tau, as a function of tau
+    interval     value +- t(0.975, n - 1) s / sqrt(n), s the deviation of n jackknife values
+    jackknife    n f(all) - (n - 1) f(all but unit i); for f = mean these are the units' means
+    paired test  Student's t of the differences of units, two-sided; Holm's correction over cells
+    ratio        (agent - random) / (uniform - random) of means over units, Fieller's interval
+    variance     one-way analysis: seeds within a collection (training), collections (data)
 
-The definitions are those of Agarwal et al., Deep RL at the Edge of the Statistical Precipice
-(2021). Scores are [run, task], nan where a task has fewer runs than others. One departure: `paired`
-compares run i only with run i, because seed i of two samplers shares its encoder, data and batches;
-without it all pairs count, as in their paper. Also as there, runs are drawn for each task
-separately: if the scores of a seed's tasks rise and fall together (one policy serves them all), the
-interval of their mean is too narrow.
+A unit is what was drawn independently: a collection with all its seeds and tasks, or a seed where
+there is one collection. The tasks of a seed share its policy, and the seeds of a collection its
+data, so they are never drawn apart. Coverage of the 95 % interval in 4000 simulated studies of four
+tasks, whatever their correlation (0, 0.5, 0.9): 95 % for 3 and 5 seeds. A percentile bootstrap of
+whole seeds covers 74 % (3 seeds) and 83 % (5 seeds), so it is not used.
+
+Interquartile mean, probability of improvement and performance profile are those of Agarwal et al.,
+Deep RL at the Edge of the Statistical Precipice (2021). One departure: `paired` compares run i only
+with run i, because seed i of two samplers shares its encoder, data and batches.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import stdtr, stdtrit
 
-REPETITIONS = 2000
+LEVEL = 0.05  # of tests; intervals hold 1 - LEVEL
+BEST = 1000.0  # the highest return of a trial: 1000 steps of a reward up to 1
+ONE_SEED, WIN, LOSS, OPEN = "one seed", "win", "loss", "undecided"
 
 
 class Estimate(NamedTuple):
-    """A number with its interval."""
+    """A number with its interval; the ends are nan where one unit says nothing of the spread."""
 
     value: float
     low: float
     high: float
+
+
+class Variance(NamedTuple):
+    """The variance of a score that comes from its data, and from its training."""
+
+    data: float
+    training: float
 
 
 def mean_spread(scores: Float[np.ndarray, "run ..."]) -> tuple[float, float]:
@@ -36,58 +51,45 @@ def mean_spread(scores: Float[np.ndarray, "run ..."]) -> tuple[float, float]:
     return float(runs.mean()), float(runs.std(ddof=1)) if len(runs) > 1 else float("nan")
 
 
-def mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
-    """Return the mean over runs and tasks."""
-    return np.nanmean(np.asarray(scores, np.float64), axis=(-2, -1))
+def interquartile_mean(scores: Float[np.ndarray, "..."]) -> float:
+    """Return the mean of the middle half: floor(n / 4) scores are cut off at either end."""
+    flat = np.asarray(scores, np.float64).reshape(-1)
+    ordered = np.sort(flat[np.isfinite(flat)])
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
 
 
-def interquartile_mean(scores: Float[np.ndarray, "... run task"]) -> Float[np.ndarray, "..."]:
-    """Return the mean of the middle half: floor(n / 4) scores are cut off at either end.
-
-    If there are several tables, all must have the same number n of scores.
-    """
-    table = np.asarray(scores, np.float64)
-    ordered = np.sort(table.reshape(*table.shape[:-2], -1), axis=-1)  # nan comes last
-    count = int(np.isfinite(ordered).sum(axis=-1).max())
-    cut = count // 4
-    return ordered[..., cut : count - cut].mean(axis=-1)
-
-
-def bootstrap(
-    scores: Float[np.ndarray, "run task"],
-    statistic: Callable[[np.ndarray], np.ndarray] = interquartile_mean,
-    repetitions: int = REPETITIONS,
-    seed: int = 0,
+def interval(
+    scores: Float[np.ndarray, "run ..."],
+    units: Sequence[int] | None = None,
+    statistic: Callable[[np.ndarray], float] = np.mean,
 ) -> Estimate:
-    """Return a statistic of [..., run, task] and its 95 % percentile interval."""
-    scores = _table(scores)
-    scores = np.take_along_axis(scores, np.isnan(scores).argsort(axis=0, kind="stable"), axis=0)
-    runs = np.isfinite(scores).sum(axis=0)  # of each task; they come first in its column
-    picks = np.random.default_rng(seed).integers(0, runs, (repetitions, *scores.shape))
-    drawn = scores[picks, np.arange(scores.shape[1])[None, None]]
-    drawn[:, np.isnan(scores)] = np.nan
-    low, high = np.percentile(statistic(drawn), (2.5, 97.5))
-    return Estimate(float(statistic(scores)), float(low), float(high))
+    """Return a statistic of runs with its 95 % interval over units; each run is one by default."""
+    table = np.asarray(scores, np.float64)
+    if table.ndim == 0 or table.size == 0:
+        raise ValueError(f"scores have shape {table.shape}: expected runs along the first axis")
+    of = np.arange(len(table)) if units is None else np.asarray(units)
+    known = np.unique(of)
+    value, n = float(statistic(table)), len(known)
+    if n == 1:
+        return Estimate(value, math.nan, math.nan)
+    without = np.array([float(statistic(table[of != unit])) for unit in known])
+    pseudo = n * value - (n - 1) * without
+    half = _quantile(n) * float(pseudo.std(ddof=1)) / math.sqrt(n)
+    return Estimate(value, value - half, value + half)
 
 
 def improvement(
     better: Float[np.ndarray, "run task"], than: Float[np.ndarray, "run task"], paired: bool = True
 ) -> float:
-    """Return the probability that a run of `better` beats one of `than`; a tie counts half."""
-    x, y = _table(better), _table(than)
-    if paired:
-        return float(np.mean(_wins(x - y)))
-    return float(np.mean(_wins(x[:, None] - y[None])))
+    """Return the probability that a run of `better` beats one of `than`; a tie counts half.
 
-
-def improvement_interval(
-    better: Float[np.ndarray, "run task"],
-    than: Float[np.ndarray, "run task"],
-    repetitions: int = REPETITIONS,
-    seed: int = 0,
-) -> Estimate:
-    """Return the paired probability of improvement with its interval; pairs stay together."""
-    return bootstrap(_wins(_table(better) - _table(than)), mean, repetitions, seed)
+    Pairs without a score on either side do not count.
+    """
+    x, y = np.asarray(better, np.float64), np.asarray(than, np.float64)
+    difference = x - y if paired else x[:, None] - y[None]
+    known = difference[np.isfinite(difference)]
+    return float(np.mean((known > 0) + 0.5 * (known == 0))) if known.size else math.nan
 
 
 def profile(
@@ -99,30 +101,86 @@ def profile(
     return np.mean(flat[None] > np.asarray(taus)[:, None], axis=1)
 
 
-def gain(better: float, than: float) -> float:
-    """Return by how many per cent one score is above another."""
-    return 100.0 * (better / than - 1.0) if than > 0 else float("nan")
+def paired_test(differences: Float[np.ndarray, " unit"]) -> float:
+    """Return the two-sided p-value of Student's test that differences have mean 0; nan for one."""
+    found = np.asarray(differences, np.float64)
+    n = len(found)
+    if n < 2:
+        return math.nan
+    mean, error = float(found.mean()), float(found.std(ddof=1)) / math.sqrt(n)
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    return float(2 * stdtr(n - 1, -abs(mean) / error))
 
 
-def outcome(better: Float[np.ndarray, " run"], than: Float[np.ndarray, " run"]) -> str:
-    """Call a comparison win, tie or loss: a tie if the means differ by less than their error.
+def holm(values: Sequence[float]) -> list[float]:
+    """Return p-values corrected by Holm's method for their number; nan stays and is not counted."""
+    order = sorted((p, i) for i, p in enumerate(values) if math.isfinite(p))
+    corrected, most = [math.nan] * len(values), 0.0
+    for rank, (p, i) in enumerate(order):
+        most = max(most, min(1.0, (len(order) - rank) * p))
+        corrected[i] = most
+    return corrected
 
-    The error is that of the difference of two means, sqrt(s1^2 / n1 + s2^2 / n2). With one run per
-    side there is none, and only equal scores tie.
+
+def outcome(difference: float, corrected: float) -> str:
+    """Call a comparison by its mean difference and corrected p-value; one seed is never a win."""
+    if math.isnan(corrected):
+        return ONE_SEED
+    if corrected > LEVEL or difference == 0:
+        return OPEN
+    return WIN if difference > 0 else LOSS
+
+
+def ratio(above: Float[np.ndarray, " unit"], below: Float[np.ndarray, " unit"]) -> Estimate:
+    """Return mean(above) / mean(below) over paired units, with Fieller's 95 % interval.
+
+    The value is nan where the mean below is not above 0. The ends are infinite where it is not
+    above 0 with certainty: then no finite interval covers.
     """
-    (m1, s1), (m2, s2) = mean_spread(better), mean_spread(than)
-    error = np.sqrt(np.nan_to_num(s1) ** 2 / len(better) + np.nan_to_num(s2) ** 2 / len(than))
-    if abs(m1 - m2) <= error:
-        return "tie"
-    return "win" if m1 > m2 else "loss"
+    x, y = np.asarray(above, np.float64), np.asarray(below, np.float64)
+    n, low = len(y), float(y.mean())
+    if low <= 0:
+        return Estimate(math.nan, math.nan, math.nan)
+    value = float(x.mean()) / low
+    if n == 1:
+        return Estimate(value, math.nan, math.nan)
+    (xx, xy), (_, yy) = np.cov(x, y) / n
+    weight = (_quantile(n) / low) ** 2  # Fieller's g is weight * yy
+    if weight * yy >= 1:
+        return Estimate(value, -math.inf, math.inf)
+    root = xx - 2 * value * xy + value**2 * yy - weight * (xx * yy - xy**2)
+    half = math.sqrt(weight * max(float(root), 0.0))
+    centre = value - weight * float(xy)
+    scale = 1 - weight * float(yy)
+    return Estimate(value, (centre - half) / scale, (centre + half) / scale)
 
 
-def _wins(difference: np.ndarray) -> np.ndarray:
-    return (difference > 0) + 0.5 * (difference == 0)
+def normalised(
+    scores: Float[np.ndarray, "run task"], random: Float[np.ndarray, " task"]
+) -> Float[np.ndarray, " run"]:
+    """Return each run's mean over tasks of (score - random) / (1000 - random)."""
+    chance = np.asarray(random, np.float64)
+    return np.mean((np.asarray(scores, np.float64) - chance) / (BEST - chance), axis=-1)
 
 
-def _table(scores: np.ndarray) -> np.ndarray:
-    scores = np.asarray(scores, np.float64)
-    if scores.ndim != 2 or scores.size == 0:
-        raise ValueError(f"scores have shape {scores.shape}: expected (runs, tasks)")
-    return scores
+def variance(scores: Float[np.ndarray, " run"], units: Sequence[int]) -> Variance | None:
+    """Split the variance of runs into data (between collections) and training (within one).
+
+    None where that cannot be told: one collection, or no collection with several seeds. The part of
+    data may be below 0 by chance. It is not cut off at 0, so that a mean over cells has no bias.
+    """
+    runs, of = np.asarray(scores, np.float64), np.asarray(units)
+    groups = [runs[of == unit] for unit in np.unique(of)]
+    n, k = len(runs), len(groups)
+    if k < 2 or n == k:
+        return None
+    within = sum(float(((g - g.mean()) ** 2).sum()) for g in groups) / (n - k)
+    between = sum(len(g) * float(g.mean() - runs.mean()) ** 2 for g in groups) / (k - 1)
+    size = (n - sum(len(g) ** 2 for g in groups) / n) / (k - 1)  # seeds of a collection
+    return Variance((between - within) / size, within)
+
+
+def _quantile(units: int) -> float:
+    """Return the factor of the standard error at the end of an interval over this many units."""
+    return float(stdtrit(units - 1, 1 - LEVEL / 2))

@@ -112,16 +112,17 @@ class StudySize(NamedTuple):
     encoders: tuple[str, ...]
     seeds: int
     fields: tuple[tuple[str, Any], ...] = ()  # of every cell, other than the scale's
+    collections: int = 0  # that the seeds are spread over; 0: one per seed
 
 
 DOMAINS = ("cheetah", "walker", "quadruped")  # the paper's
 ENCODERS = ("aenc", "trans", "lra_p", "lra_sr", "byol", "byol_gamma", "fb")
 STUDY_SIZES = {
-    "paper": StudySize(DOMAINS, ENCODERS, 5),
+    "paper": StudySize(DOMAINS, ENCODERS, 5, collections=1),  # ExORL has one per domain
     "laptop": StudySize(
         ("cheetah",), ENCODERS, 3, (("encoder.updates", 5000), ("policy.updates", 5000))
     ),
-    "smoke": StudySize(("cheetah",), ("fb",), 2),
+    "smoke": StudySize(("cheetah",), ("fb",), 2, collections=1),
 }
 
 

@@ -28,6 +28,9 @@ OUT = flags.DEFINE_string("out", "runs/paper", "folder for runs and figures")
 DOMAINS = flags.DEFINE_list("domains", [], "only these; default: the study's own")
 ENCODERS = flags.DEFINE_list("encoders", [], "only these; default: the study's own")
 SEEDS = flags.DEFINE_integer("seeds", 0, "seeds of every cell; default: the scale's", 0)
+COLLECTIONS = flags.DEFINE_integer(
+    "collections", 0, "datasets that the seeds are spread over; default: the scale's", 0
+)
 SET = flags.DEFINE_multi_string("set", [], "a config field for every cell, as policy.updates=5000")
 LAUNCHER = flags.DEFINE_enum("launcher", "local", ["local", "slurm"], "where cells run")
 JOBS = flags.DEFINE_integer(
@@ -43,7 +46,9 @@ def main(argv) -> None:
     if max(len(accelerators()), JOBS.value) > 1:  # jobs share memory: none may take all of it
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     scale, reason = choose_scale(SCALE.value)
-    size = StudySize(tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value)
+    size = StudySize(
+        tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value, (), COLLECTIONS.value
+    )
     place = Place(Path(OUT.value), scale, size, parse_fields(SET.value))
     plans = {name: cells_of(name, place) for name in names}
     for cell in dict.fromkeys(cell for cells in plans.values() for cell in cells):
@@ -62,6 +67,7 @@ def main(argv) -> None:
     for name in names:
         section, files = write_study(place.root / f"{name}.study.json", place.root / "figures")
         print("".join(f"\n{as_text(table)}\n" for table in section.tables))
+        print("".join(f"{note}\n" for note in section.notes))
         print("\n".join(f"{name}: {file}" for file in files))
     if failed:
         told = "".join(f"\n  {cell.name}: {reason}" for cell, reason in failed.items())

@@ -3,7 +3,8 @@
 A cell's folder is named by its differences from the scale's defaults, so that the same cell of two
 studies is one run. Encoders have run folders of their own, and a cell starts from a copy of its
 encoder's. The saves carry the settings they were made with, and a run with other settings refuses
-them.
+them. Seeds of one run share its data, so seeds with collections of their own are several cells, one
+per collection, which a report reads as one.
 """
 
 import json
@@ -21,6 +22,7 @@ from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.settings.cells import oracle_config
 from zsrl_jax.settings.fields import with_defaults
 from zsrl_jax.settings.scales import STUDY_SIZES, StudySize
+from zsrl_jax.training.data_source import given_path
 
 Fields = tuple[tuple[str, Any], ...]
 ENDS = {"btd": 0.0, "uniform": 1.0}  # alpha at which `mix` equals this sampler
@@ -50,17 +52,28 @@ class Cell(NamedTuple):
     seeds: int
     fields: Fields = ()
     options: Fields = ()
+    collection: int | None = None  # its number, if seeds have several; None: all have the config's
 
     def config(self, place: Place) -> ConfigDict:
         """Return the cell's config."""
         config = _default(self, place)
-        _assign(config, (("seeds", self.seeds), *self.fields))
+        _assign(config, self._own(place))
         return config
+
+    def _own(self, place: Place) -> Fields:
+        """Return the cell's own fields; collection c has the seeds after those of c - 1."""
+        own = (("seeds", self.seeds), *self.fields)
+        if self.collection is None:
+            return own
+        base = _default(self, place)
+        seed = base.seed + self.collection * self.seeds
+        return *own, ("seed", seed), ("data.seed", base.data.seed + self.collection)
 
     @property
     def name(self) -> str:
         """Name the cell by what it is."""
         marks = [f"{path.split('.')[-1]}{value}" for path, value in self.fields]
+        marks += [] if self.collection is None else [f"collection{self.collection}"]
         stem = f"{self.domain}_{self.encoder}"
         stem += "" if self.kind == "encoder" else f"_{self.sampler}"
         return "-".join([stem, *marks, f"seeds{self.seeds}"]).lower()
@@ -75,7 +88,8 @@ class Cell(NamedTuple):
         if self.kind in ("encoder", "oracle"):
             return None
         fields = tuple(f for f in self.fields if f[0].startswith("encoder."))
-        return Cell("encoder", self.domain, self.encoder, "uniform", self.seeds, fields)
+        shared = Cell("encoder", self.domain, self.encoder, "uniform", self.seeds, fields)
+        return shared._replace(collection=self.collection)
 
     def command(self, place: Place) -> list[str]:
         """Return the command that runs this cell, or its study if the cell is not a run."""
@@ -84,8 +98,8 @@ class Cell(NamedTuple):
         file = f"configs/cell.py:{self.domain},{self.encoder},{self.sampler},{place.scale}"
         if self.kind == "oracle":
             file = f"configs/oracle.py:{self.domain},all,{place.scale}"
-        fields = ("seeds", self.seeds), *_shared(self, place), *self.fields
-        flags = [f"--config.{path}={value}" for path, value in fields]
+        fields = dict(_shared(self, place)) | dict(self._own(place))
+        flags = [f"--config.{path}={value}" for path, value in fields.items()]
         call = [*program("run"), f"--config={file}", *flags]
         return [*call, f"--workdir={self.folder(place)}"]
 
@@ -101,7 +115,10 @@ class Cell(NamedTuple):
 def _study_command(cell: Cell, place: Place) -> list[str]:
     """Return the command of a study, narrowed to a cell's domain and encoder."""
     flags = [f"--scale={place.scale}", f"--out={place.out}", f"--domains={cell.domain}"]
-    flags += [f"--encoders={cell.encoder}", f"--seeds={cell.seeds}"]
+    size = size_of(STUDIES[cell.kind], place)
+    flags += [f"--encoders={cell.encoder}", f"--seeds={size['seeds']}"]
+    if cell.collection is not None:
+        flags.append(f"--collections={size['seeds'] // cell.seeds}")
     flags += [f"--set={path}={value}" for path, value in place.fields]
     return [*program("paper"), cell.kind, *flags]
 
@@ -142,7 +159,7 @@ def field_of(config: ConfigDict, path: str) -> Any:
 
 
 def size_of(study: Study, place: Place) -> dict[str, Any]:
-    """Return domains, encoders, seeds and samplers of a study, narrowed by flags."""
+    """Return domains, encoders, seeds, collections and samplers of a study, narrowed by flags."""
     size = STUDY_SIZES[place.scale]._asdict() | {"samplers": study.samplers}
     size |= study.sizes.get(place.scale, {})
     asked = place.size._asdict() if place.size else {}
@@ -156,15 +173,38 @@ def cells_of(name: str, place: Place) -> list[Cell]:
     options = tuple(study.options.get(place.scale, {}).items())
     found = []
     for domain in size["domains"]:
+        cells = []
         for encoder in size["encoders"]:
             for sampler in size["samplers"]:
                 for fields in _fields(study, place.scale):
                     cell = Cell(study.kind, domain, encoder, sampler, size["seeds"], (), options)
                     cell = cell._replace(fields=_deviating(cell, place, fields))
-                    found.append(_plain(cell, place))
+                    cells.append(_plain(cell, place))
         if study.oracle:
-            found.append(Cell("oracle", domain, "oracle", "all", size["seeds"]))
+            cells.append(Cell("oracle", domain, "oracle", "all", size["seeds"]))
+        found += _spread(cells, size["collections"], place)
     return found
+
+
+def _spread(cells: list[Cell], collections: int, place: Place) -> list[Cell]:
+    """Spread the seeds of a domain's cells over collections; all cells of the first come first."""
+    seeds, data = cells[0].seeds, given_path(cells[0].config(place), quiet=True)
+    asked = place.size.collections if place.size else 0
+    if data is not None and asked > 1:
+        raise ConfigError(
+            f"--collections={asked}: the data is given ('{data}'), so there is one collection; "
+            "leave the flag out, or collect: --set=data.source=collect"
+        )
+    count = 1 if data is not None else collections or seeds
+    if seeds % count:
+        raise ConfigError(
+            f"--collections={count} with {seeds} seeds: expected as many seeds for each "
+            f"collection, such as --seeds={count * (seeds // count + 1)}"
+        )
+    if count == 1:
+        return cells
+    each = seeds // count
+    return [cell._replace(seeds=each, collection=c) for c in range(count) for cell in cells]
 
 
 def _fields(study: Study, scale: str) -> list[Fields]:

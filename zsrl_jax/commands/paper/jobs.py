@@ -1,8 +1,8 @@
 """Cells as jobs through submitit: on SLURM, or on this machine, one per accelerator or core.
 
-An encoder runs before the cells that use it. The first encoder of a domain runs before all others,
-so that data is collected once. A job that is preempted or out of time is queued again and goes on
-from its saves.
+An encoder runs before the cells that use it. The first encoder of a collection runs before all
+others of it, so that data is collected once. A job that is preempted or out of time is queued again
+and goes on from its saves.
 """
 
 import contextlib
@@ -74,8 +74,9 @@ class Jobs(NamedTuple):
 def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> dict[Cell, str]:
     """Complete cells as jobs, each after those it needs; return what failed, and why."""
     submit = _submitter(place, how)
-    first = {cell.domain: cell for cell in reversed(cells) if cell.kind == "encoder"}
-    waiting = sorted(cells, key=lambda cell: (cell.kind != "encoder", -cost(cell, place)))
+    first = {collection_of(cell): cell for cell in reversed(cells) if cell.kind == "encoder"}
+    waiting = sorted(cells, key=lambda cell: (cell.collection or 0, cell.kind != "encoder",
+                                              -cost(cell, place)))  # fmt: skip
     failed: dict[Cell, str] = {}
     running: dict[int, tuple[Cell, Any]] = {}
     while waiting or running:
@@ -85,8 +86,8 @@ def run_jobs(cells: Sequence[Cell], place: Place, bar: Progress, how: Jobs) -> d
             ready = [cell for cell in waiting if not needs(cell, first) & undone]
             if ready and slot not in running:
                 waiting.remove(cell := ready[0])
-                collects = cell in first.values()  # it runs alone, so it may use every core
-                cores = frozenset() if collects or not how.cores else how.cores[slot]
+                alone = list(first.values()) == [cell]  # others wait for its data
+                cores = frozenset() if alone or not how.cores else how.cores[slot]
                 running[slot] = cell, submit(cell, slot, cores)
                 bar.start(cell)
         for slot, (cell, job) in list(running.items()):
@@ -124,9 +125,14 @@ def reason(error: BaseException) -> str:
     return lines[rules[-1] - 1] if rules and rules[-1] else (lines or [type(error).__name__])[-1]
 
 
-def needs(cell: Cell, first: dict[str, Cell]) -> set[Cell]:
+def collection_of(cell: Cell) -> tuple[str, int]:
+    """Return which data a cell reads."""
+    return cell.domain, cell.collection or 0
+
+
+def needs(cell: Cell, first: dict[tuple[str, int], Cell]) -> set[Cell]:
     """Return the cells that must end before this one: its encoder, and the one that collects."""
-    found = {cell.encoder_cell(), first.get(cell.domain)} - {None, cell}
+    found = {cell.encoder_cell(), first.get(collection_of(cell))} - {None, cell}
     return {other for other in found if other is not None}
 
 

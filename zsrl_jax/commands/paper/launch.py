@@ -1,10 +1,11 @@
 """Cells one after the other in this process, and how many at once are faster than that.
 
-Encoders run first, so that none is trained twice; then all cells that use them. Each of several
-accelerators gets a cell of its own, as a job (`jobs`). So does each core of a CPU, because small
-products share cores badly: at laptop sizes two cells on one core each do 1.3 (lra_p) to 1.6 times
-(policy) the updates of one cell on both cores. Products of paper size fill all cores, so there one
-cell runs at a time.
+Encoders run first, so that none is trained twice; then all cells that use them. A collection is
+done before the next one, so that a study which is cut off has whole seeds to compare. Each of
+several accelerators gets a cell of its own, as a job (`jobs`). So does each core of a CPU, because
+small products share cores badly: at laptop sizes two cells on one core each do 1.3 (lra_p) to 1.6
+times (policy) the updates of one cell on both cores. Products of paper size fill all cores, so
+there one cell runs at a time.
 """
 
 import os
@@ -39,7 +40,8 @@ def part(cells: Sequence[Cell], place: Place) -> tuple[list[Cell], list[Cell]]:
     done = [cell for cell in cells if cell.is_done(place)]
     left = [cell for cell in cells if cell not in done]
     taken = {cell.encoder_cell() for cell in left}
-    return done, [cell for cell in left if cell.kind != "encoder" or cell in taken]
+    wanted = [cell for cell in left if cell.kind != "encoder" or cell in taken]
+    return done, sorted(wanted, key=lambda cell: cell.collection or 0)
 
 
 def run_here(cells: Sequence[Cell], place: Place, bar: Progress) -> dict[Cell, str]:

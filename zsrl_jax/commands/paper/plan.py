@@ -81,6 +81,7 @@ def _row(cell: Cell, study: Study, place: Place) -> dict[str, Any]:
         "encoder": cell.encoder,
         "sampler": "mix" if mixed else cell.sampler,
         "seeds": cell.seeds,
+        "collection": cell.collection,
         "fields": fields,
         "value": ENDS[cell.sampler] if mixed else _value(cell, config, study.axis),
         "folder": str(cell.folder(place).relative_to(place.root)),

@@ -1,7 +1,8 @@
 """The studies as tables: the cells of each at each scale. Data only; `cells` makes runs of them.
 
-Laptop scale is what two cores do in an evening: cheetah, three seeds, a third of a run's encoder
-updates and a quarter of its policy updates. `--domains`, `--seeds` and `--set` ask for more.
+Laptop scale is what two cores do in an evening: cheetah, three seeds with a collection each, a
+third of a run's encoder updates and an eighth of its policy updates. `--domains`, `--seeds`,
+`--collections` and `--set` ask for more.
 Smoke scale runs every study end to end in a minute or two and says nothing about the method: one
 domain, one or two encoders, two seeds, 60 updates, two or three points per axis.
 """

@@ -16,9 +16,10 @@ from zsrl_jax.commands.report.figures import (
     patch,
 )
 from zsrl_jax.commands.report.load import Loaded, Row
-from zsrl_jax.commands.report.tables import strata
+from zsrl_jax.commands.report.stamps import updates_of
 
 RED = "#d62728"
+OVER = "Student's t over seeds, or over collections where there are several"
 
 
 def bars(study: Loaded) -> Chart:
@@ -39,8 +40,8 @@ def bars(study: Loaded) -> Chart:
     axes[0].set_ylabel("mean return over tasks")
     legend(figure, [*(patch(name, colour(name)) for name in samplers), *reference_keys(study)])
     caption = (
-        "Mean return over a domain's tasks, with 95 % intervals (stratified bootstrap over seeds, "
-        "where there are several). Dashed: TD3 trained on the true rewards; dotted: random policy."
+        f"Mean return over a domain's tasks, with 95 % intervals ({OVER}). Dashed: TD3 trained on "
+        f"the true rewards{oracle_words(study)}; dotted: random policy."
     )
     return finish(study.name, caption, figure, study.rows)
 
@@ -49,10 +50,10 @@ def _bar(axis, x: float, width: float, row: Row | None, sampler: str) -> None:
     if row is None or not row.scores.size:
         mark_missing(axis, x)
         return
-    found = stats.bootstrap(row.scores, stats.mean)
-    error = [[max(found.value - found.low, 0)], [max(found.high - found.value, 0)]]
+    found = row.interval()
     axis.bar(x, found.value, width * 0.95, color=colour(sampler))
-    if len(row.scores) > 1:
+    if math.isfinite(found.low):
+        error = [[found.value - found.low], [found.high - found.value]]
         axis.errorbar(x, found.value, error, color="black", capsize=2, linewidth=0.9)
 
 
@@ -72,11 +73,18 @@ def oracle_mean(study: Loaded, domain: str) -> float:
     return float(np.mean(means)) if means else float("nan")
 
 
+def oracle_words(study: Loaded) -> str:
+    """Return with how many updates the oracle was trained, if it is there."""
+    updates = updates_of(study.rows, "oracle")
+    return f", {updates} updates" if updates else ""
+
+
 def reference_keys(study: Loaded, chance: bool = True) -> list:
     """Return a legend's entries for the oracle (or that it is missing) and the random policy."""
     oracles = [row for row in study.rows if row.kind == "oracle"]
     lost = [row.domain for row in oracles if not row.scores.size]
-    told = f"oracle\n(missing: {', '.join(lost)})" if lost else "oracle"
+    told = f"oracle{oracle_words(study)}".replace(", ", "\n")
+    told += f"\n(missing: {', '.join(lost)})" if lost else ""
     keys = [line(told, RED, "--")] if oracles else []
     return keys + ([line("random policy", "black", ":")] if chance else [])
 
@@ -123,8 +131,8 @@ def profiles(study: Loaded) -> Chart:
             rows = study.pick(domain=domain, sampler=sampler)
             tables = [row.scores for row in rows if row.scores.size]
             if tables:
-                scores = np.concatenate(strata(tables), axis=1)
-                taus = np.linspace(0, 1.02 * np.nanmax(scores), 201)
+                scores = np.concatenate([table.reshape(-1) for table in tables])
+                taus = np.linspace(0, 1.02 * scores.max(), 201)
                 axis.plot(taus, stats.profile(scores, taus), color=colour(sampler))
             if len(tables) < len(rows):
                 lost = f"{sampler}: {len(rows) - len(tables)} of {len(rows)} encoders missing"
@@ -158,5 +166,5 @@ def sampler_bars(study: Loaded) -> Chart:
     keys = [patch("centred reward", "#cccccc"), patch("as in the paper", "#cccccc", "////")]
     legend(figure, [*keys, *reference_keys(study)])
     caption = f"Samplers on {', '.join(study.names('encoder'))} features; hatched without "
-    caption += "policy.center_reward. 95 % intervals."
+    caption += f"policy.center_reward. 95 % intervals ({OVER})."
     return finish(study.name, caption, figure, study.rows)

@@ -1,4 +1,4 @@
-"""How figures look: colours of samplers, a stamp with scale, data and seeds, files."""
+"""How figures look: colours of samplers, a stamp with scale, seeds, data and updates, files."""
 
 import base64
 import io
@@ -15,7 +15,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from zsrl_jax.commands.report.load import Row, stamp
+from zsrl_jax.commands.report.load import Row
+from zsrl_jax.commands.report.stamps import stamp
 
 COLOURS = {
     "uniform": "#8c8c8c", "btd": "#1f77b4", "btd_centered": "#17becf", "subtraj": "#2ca02c",
@@ -52,9 +53,10 @@ def panels(
 def finish(
     name: str, caption: str, figure: Figure, rows: list[Row], without: str = "cells missing"
 ) -> Chart:
-    """Stamp a figure with scale, data and seeds, and with what is missing."""
-    lost = sum(row.results is None for row in rows)
-    pieces = stamp(rows).split(" · ") + ([f"{lost} of {len(rows)} {without}"] if lost else [])
+    """Stamp a figure with scale, seeds, data and updates, and with what is missing."""
+    runs = [run for row in rows for run in row.runs()]
+    lost = sum(run.results is None for run in runs)
+    pieces = stamp(rows).split(" · ") + ([f"{lost} of {len(runs)} {without}"] if lost else [])
     text = _wrap(pieces, int(PER_INCH * figure.get_figwidth()))
     figure.text(0.5, 0.01, text, ha="center", va="bottom", fontsize=6.5, color="#555555")
     return Chart(name, caption, figure, rows)

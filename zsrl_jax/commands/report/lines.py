@@ -5,8 +5,7 @@ A colour is an encoder (or a sampler, if there is one encoder); a dash or mark i
 
 import numpy as np
 
-from zsrl_jax.analysis import statistics as stats
-from zsrl_jax.commands.report.charts import reference_keys, reference_lines
+from zsrl_jax.commands.report.charts import OVER, oracle_words, reference_keys, reference_lines
 from zsrl_jax.commands.report.figures import Chart, cross, finish, legend, line, palette, panels
 from zsrl_jax.commands.report.load import Loaded, Row
 from zsrl_jax.training import metrics
@@ -38,8 +37,8 @@ def along(study: Loaded) -> Chart:
     axes[0].set_ylabel("mean return over tasks")
     legend(figure, [*_keys(study, shades), *reference_keys(study)])
     caption = (
-        f"Score against {study.axis}; bands: 95 % intervals over seeds (bootstrap). Dashed red: "
-        "TD3 trained on the true rewards; dotted: random policy."
+        f"Score against {study.axis}; bands: 95 % intervals ({OVER}). Dashed red: TD3 trained on "
+        f"the true rewards{oracle_words(study)}; dotted: random policy."
     )
     return finish(study.name, caption, figure, study.rows)
 
@@ -74,7 +73,7 @@ def _scores(axis, rows: list[Row], shade: str, sampler: str, index: int) -> None
     if not known:
         return
     x = [row.value for row in known]
-    found = [stats.bootstrap(row.scores, stats.mean) for row in known]
+    found = [row.interval() for row in known]
     axis.plot(x, [f.value for f in found], _dash(sampler), color=shade, marker="o", markersize=3.5)
     if any(len(row.scores) > 1 for row in known):
         low, high = [f.low for f in found], [f.high for f in found]
@@ -128,12 +127,17 @@ def components(study: Loaded) -> Chart:
 
 def unseen_likelihood(row: Row) -> float | None:
     """Return a run's log-likelihood of unseen task vectors, over the seeds that have a score."""
-    scored = [seed in row.by_seed() for seed in (row.results or {}).get("seeds", ())]
-    for logged in metrics.read(row.folder) if any(scored) else ():
+    values = [value for run in row.runs() for value in _unseen(run)]
+    return float(np.mean(values)) if values else None
+
+
+def _unseen(run: Row) -> list[float]:
+    scored = [seed in run.by_seed() for seed in (run.results or {}).get("seeds", ())]
+    for logged in metrics.read(run.folder) if any(scored) else ():
         if UNSEEN in logged:
             pairs = zip(logged[UNSEEN], scored, strict=True)
-            return float(np.mean([float(value) for value, good in pairs if good]))
-    return None
+            return [float(value) for value, good in pairs if good]
+    return []
 
 
 def dilution(study: Loaded) -> Chart:

@@ -1,4 +1,7 @@
-"""Read studies with their cells, and runs, from disk; cells without results are kept as missing."""
+"""Read studies with their cells, and runs, from disk; cells without results are kept as missing.
+
+Cells that differ in their collection alone are read as one row, with the seeds of all of them.
+"""
 
 import json
 import shlex
@@ -8,7 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zsrl_jax.analysis import statistics as stats
 from zsrl_jax.errors import DataError
+
+# Lists of results.json that have an entry per seed, and what holds such lists.
+BY_SEED = ("seeds", "returns", "r2", "ridge", "cosine", "failed", "dilution", "trace", "variance",
+           "uniform", "subtraj", "btd", "task_space", "overlap")  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -24,6 +32,12 @@ class Row(NamedTuple):
     results: dict[str, Any] | None
     kind: str = "score"
     started: dict[str, Any] | None = None  # run.json of a run without results
+    collection: int | None = None  # the number of its collection, if its cell has several
+    parts: tuple["Row", ...] = ()  # the runs of a cell, one per collection; empty: it is one run
+
+    def runs(self) -> tuple["Row", ...]:
+        """Return the runs of a cell."""
+        return self.parts or (self,)
 
     @property
     def scores(self) -> np.ndarray:
@@ -40,6 +54,22 @@ class Row(NamedTuple):
         whole = np.isfinite(table).all(axis=1)
         pairs = zip(results["seeds"], table, whole, strict=True)
         return {seed: scores for seed, scores, good in pairs if good}
+
+    def units(self) -> list[int]:
+        """Return for every seed with a score what was drawn independently of the others.
+
+        This is its collection, or the seed itself where all have one collection.
+        """
+        results = self.results or {}
+        scored, of = list(self.by_seed()), results.get("collections", ())
+        if len(set(of)) < 2:
+            return scored
+        collection = dict(zip(results["seeds"], of, strict=True))
+        return [collection[seed] for seed in scored]
+
+    def interval(self) -> stats.Estimate:
+        """Return the mean score with its interval over seeds, or collections if it has several."""
+        return stats.interval(self.scores, self.units())
 
     def lost(self) -> int:
         """Return how many seeds of a run have no score, or were not measured."""
@@ -73,9 +103,13 @@ class Loaded(NamedTuple):
         """Return the values of a property in the study's order."""
         return list(dict.fromkeys(getattr(r, what) for r in self.rows if r.kind != "oracle"))
 
+    def runs(self) -> list[Row]:
+        """Return every run of every cell."""
+        return [run for row in self.rows for run in row.runs()]
+
     def missing(self) -> list[Row]:
-        """Return the cells without results."""
-        return [row for row in self.rows if row.results is None]
+        """Return the runs without results."""
+        return [run for run in self.runs() if run.results is None]
 
 
 def read_results(folder: Path, name: str = "results.json") -> dict[str, Any] | None:
@@ -101,7 +135,40 @@ def load_study(file: Path, place: str = ".") -> Loaded:
             results = None  # they are of other settings than the plan's
         rows.append(Row(folder=folder, results=results, **own))
     facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
-    return Loaded(rows=rows, place=place, **facts)
+    return Loaded(rows=joined(rows), place=place, **facts)
+
+
+def joined(rows: list[Row]) -> list[Row]:
+    """Return rows with the runs of a cell's collections as one row each, in the same order."""
+    cells: dict[str, list[Row]] = {}
+    for row in rows:
+        alone = row.folder.as_posix() if row.collection is None else ""
+        same = row.kind, row.domain, row.encoder, row.sampler, row.value, row.fields, alone
+        cells.setdefault(repr(same), []).append(row)
+    return [_one(runs) if runs[0].collection is not None else runs[0] for runs in cells.values()]
+
+
+def _one(runs: list[Row]) -> Row:
+    """Return the runs of one cell as a row: results hold the seeds of all that are there."""
+    known = [(run, run.results) for run in runs if run.results]
+    if not known:
+        return runs[0]._replace(parts=tuple(runs))
+    found = [results for _, results in known]
+    whole = _together(found)
+    whole["collections"] = [run.collection for run, results in known for _ in results["seeds"]]
+    return known[0][0]._replace(results=whole, parts=tuple(runs))
+
+
+def _together(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return results with what is by seed joined; the rest is alike, and taken from the first."""
+    whole = dict(found[0])
+    for name in BY_SEED:
+        if name in whole:
+            if isinstance(whole[name], dict):
+                whole[name] = _together([results[name] for results in found])
+            else:
+                whole[name] = [value for results in found for value in results[name]]
+    return whole
 
 
 def load_studies(*roots: Path) -> list[Loaded]:
@@ -134,29 +201,3 @@ def load_runs(root: Path) -> list[Row]:
         command = shlex.join(results["command"])
         found.append(Row(config["domain"], *names, {}, None, file.parent, command, results, kind))
     return found
-
-
-def stamp(rows: list[Row]) -> str:
-    """Return the scale, data and seeds of rows in one line; every figure carries it."""
-    known = [found for row in rows if (found := row.results or row.started)]
-    if not known:
-        return "no results yet"
-    scales = sorted({r["scale"] for r in known})
-    seeds = sorted({len(r["seeds"]) for r in known})
-    own = [r["data"] for r in known if r["data"]["source"].startswith("collected")]
-    data = sorted({r["data"]["source"] for r in known if r["data"] not in own})
-    if own:
-        episodes = sorted({data["episodes"] for data in own})
-        data = [f"collected by ourselves (RND, {', '.join(map(str, episodes))} episodes)", *data]
-    text = f"scale: {', '.join(scales)} · seeds: {', '.join(map(str, seeds))} · "
-    text += "data: " + ", ".join(data)
-    for stage in ("encoder", "policy"):
-        of = [r for r in known if stage == "encoder" or r.get("returns")]
-        updates = {r["config"][stage]["updates"] for r in of if stage in r["config"]}
-        if updates:
-            text += f" · {stage} updates: " + ", ".join(f"{n:,}" for n in sorted(updates))
-    if lost := sum(row.lost() for row in rows):
-        text += f" · {lost} seeds failed"
-    if own or scales != ["paper"]:
-        text += " · not comparable with published ExORL scores"
-    return text

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 from zsrl_jax.commands.report import figures
 from zsrl_jax.commands.report.figures import Chart
-from zsrl_jax.commands.report.load import Row, load_study, stamp
+from zsrl_jax.commands.report.load import Row, load_study
 from zsrl_jax.commands.report.page import relative
+from zsrl_jax.commands.report.stamps import stamp
 from zsrl_jax.commands.report.studies import Section, make_section
 from zsrl_jax.files.atomic import write_text
 
@@ -55,7 +56,7 @@ def _section(section: Section, folder: str, out: Path) -> list[str]:
     study, lost = section.study, section.study.missing()
     lines = [f"## {study.name} ({escape(study.scale)} scale)", "", f"{escape(study.title)}.", ""]
     if lost:
-        lines += [f"{len(lost)} of {len(study.rows)} cells are missing:", ""]
+        lines += [f"{len(lost)} of {len(study.runs())} cells are missing:", ""]
         lines += [f"- {escape(row.folder.name)}: {code(row.command)}" for row in lost] + [""]
     for note in section.notes:
         lines += [escape(note), ""]

@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from zsrl_jax.commands.report.figures import Chart, inline
-from zsrl_jax.commands.report.load import Row, stamp
+from zsrl_jax.commands.report.load import Row
+from zsrl_jax.commands.report.stamps import stamp
 from zsrl_jax.commands.report.studies import Section
 from zsrl_jax.commands.report.tables import MISSING, Entry, Table
 
@@ -95,7 +96,7 @@ def _missing(section: Section) -> str:
         return ""
     told = [(html.escape(row.folder.name), html.escape(row.command)) for row in lost]
     items = "".join(f"<li>{name}: <code>{command}</code></li>" for name, command in told)
-    count = f"{len(lost)} of {len(section.study.rows)} cells are missing"
+    count = f"{len(lost)} of {len(section.study.runs())} cells are missing"
     return f"<details class=stamp><summary>{count}</summary><ul>{items}</ul></details>"
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zsrl_jax.commands import usage_of
-from zsrl_jax.commands.report import charts, lines, measures, single, tables
+from zsrl_jax.commands.report import charts, comparisons, lines, measures, single, tables
 from zsrl_jax.commands.report.figures import Chart
 from zsrl_jax.commands.report.load import Loaded, Row
-from zsrl_jax.commands.report.tables import Entry, Table, spread_entry
+from zsrl_jax.commands.report.tables import Entry, Table, score_entry
 
 
 class Section(NamedTuple):
@@ -34,7 +34,7 @@ def sampler_table(study: Loaded) -> Table:
             for centred in (True, False):
                 rows = [r for r in study.pick(domain=domain, sampler=sampler)
                         if r.fields.get("policy.center_reward", True) == centred]  # fmt: skip
-                line += [spread_entry(r.scores, r.folder) for r in rows[:1]]
+                line += [score_entry(r) for r in rows[:1]]
             known = study.published.get(domain, {}).get(sampler)
             line.append(Entry(f"{known[0]:g} ± {known[1]:g}", known[0]) if known else Entry("none"))
         body.append(line)
@@ -45,18 +45,20 @@ def sampler_table(study: Loaded) -> Table:
 
 def draw_main(study: Loaded) -> Section:
     """Draw bars and profiles; make tables of tasks, wins and losses, and interquartile means."""
-    tabled = [tables.comparison(study), tables.aggregate(study), *tables.by_task(study)]
+    compared = [*comparisons.comparisons(study), comparisons.aggregate(study)]
+    tabled = [*compared, *tables.by_task(study)]
     return Section(study, [charts.bars(study), charts.profiles(study)], tabled)
 
 
 def draw_spread(study: Loaded) -> Section:
     """Draw boxes over encoders."""
-    return Section(study, [charts.boxes(study)], [tables.aggregate(study)])
+    return Section(study, [charts.boxes(study)], [comparisons.aggregate(study)])
 
 
 def draw_along(study: Loaded) -> Section:
-    """Draw score against the study's axis."""
-    return Section(study, [lines.along(study)], tables.by_task(study))
+    """Draw score against the study's axis; compare samplers at each point, if there are two."""
+    tabled = [*comparisons.comparisons(study), *tables.by_task(study)]
+    return Section(study, [lines.along(study)], tabled)
 
 
 def draw_samplers(study: Loaded) -> Section:
@@ -69,7 +71,8 @@ def draw_samplers(study: Loaded) -> Section:
     if len(parts) > 1:
         names = study.names("encoder")
         drawn = [c._replace(name=f"{c.name}_{e}") for c, e in zip(drawn, names, strict=True)]
-    return Section(study, drawn, [*map(sampler_table, parts), *tables.by_task(study)])
+    compared = [*map(sampler_table, parts), *comparisons.comparisons(study)]
+    return Section(study, drawn, [*compared, *tables.by_task(study)])
 
 
 def draw_dilution(study: Loaded) -> Section:
@@ -105,7 +108,9 @@ def make_section(study: Loaded) -> Section:
     section = SECTIONS[study.name](study)
     named = [chart._replace(name=(Path(study.place) / chart.name).as_posix())
              for chart in section.charts]  # fmt: skip
-    return section._replace(charts=named)
+    scored = any(row.kind == "score" and row.results for row in study.rows)
+    notes = (comparisons.variance_note(study),) if scored else ()
+    return section._replace(charts=named, notes=(*section.notes, *notes))
 
 
 def in_order(studies: list[Loaded]) -> list[Loaded]:
@@ -116,7 +121,7 @@ def in_order(studies: list[Loaded]) -> list[Loaded]:
 
 def loose_runs(sections: list[Section], runs: list[Row]) -> list[Section]:
     """Return a section with the scores of runs that belong to no study, if there are any."""
-    known = {row.folder.resolve() for section in sections for row in section.study.rows}
+    known = {row.folder.resolve() for section in sections for row in section.study.runs()}
     rows = [row for row in runs if row.folder.resolve() not in known]
     if not rows:
         return []
@@ -138,5 +143,5 @@ def all_runs(sections: list[Section], runs: list[Row]) -> list[Row]:
     """Return every run once: scored ones, and those that a study measures in other ways."""
     known = {row.folder.resolve(): row for row in runs}
     for section in sections:
-        known |= {row.folder.resolve(): row for row in section.study.rows if row.results}
+        known |= {row.folder.resolve(): row for row in section.study.runs() if row.results}
     return [known[folder] for folder in sorted(known)]

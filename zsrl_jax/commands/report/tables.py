@@ -8,6 +8,7 @@ import numpy as np
 
 from zsrl_jax.analysis import statistics as stats
 from zsrl_jax.commands.report.load import Loaded, Row
+from zsrl_jax.commands.report.stamps import brief, updates_of
 
 MISSING = "missing"
 
@@ -45,6 +46,20 @@ def spread_entry(scores: np.ndarray, folder: Path | None = None) -> Entry:
     return Entry(text, mean, folder)
 
 
+def score_entry(row: Row | None) -> Entry:
+    """Show a cell's mean with its spread, and the runs it comes from."""
+    if row is None or not row.scores.size:
+        return Entry(MISSING, -math.inf)
+    return _linked(spread_entry(row.scores), row)
+
+
+def _linked(entry: Entry, row: Row) -> Entry:
+    """Link an entry to a cell's run, or to each of its runs."""
+    if len(row.runs()) == 1:
+        return entry._replace(folder=row.folder)
+    return entry._replace(folders=tuple(run.folder for run in row.runs() if run.results))
+
+
 def by_task(study: Loaded) -> list[Table]:
     """Return one table per domain: every cell's score by task, and the random policy's."""
     found = []
@@ -60,10 +75,13 @@ def by_task(study: Loaded) -> list[Table]:
             line = [Entry("random policy"), Entry("")] + ([Entry("")] if study.axis else [])
             values = [number(x, 1, scored[0].folder) for x in (*chance, chance.mean())]
             body.append([*line, *values, _run_entry(scored[0])])
-        body += [_task_line(study, row, tasks, "oracle (TD3 on the reward)") for row in oracle]
+        updates = updates_of(oracle, "oracle")
+        name = f"oracle (TD3 on the reward, {updates} updates)" if updates else "oracle"
+        body += [_task_line(study, row, tasks, name) for row in oracle]
         axis = [study.axis.split(".")[-1]] if study.axis else []
         head = ["encoder", "tasks from", *axis, *tasks, "mean", "run folder"]
-        found.append(Table(f"{domain}: mean return ± deviation over seeds", head, body))
+        title = f"{domain}: mean return ± deviation over seeds; {brief(rows)}"
+        found.append(Table(title, head, body))
     return found
 
 
@@ -77,100 +95,20 @@ def _task_line(study: Loaded, row: Row, tasks: list[str], title: str = "") -> li
         return [*line, *(Entry(MISSING, -math.inf) for _ in tasks), Entry(MISSING, -math.inf),
                 Entry(row.folder.name)]  # fmt: skip
     own = row.results["tasks"] if row.results else []
-    scores = [spread_entry(row.scores[:, [own.index(task)]], row.folder) if task in own
+    single = row.folder if len(row.runs()) == 1 else None  # else the last column leads to all
+    scores = [spread_entry(row.scores[:, [own.index(task)]], single) if task in own
               else Entry(MISSING, -math.inf) for task in tasks]  # fmt: skip
-    whole = spread_entry(row.scores, row.folder)
+    whole = spread_entry(row.scores, single)
     return [*line, *scores, whole, _run_entry(row)]
 
 
 def _run_entry(row: Row) -> Entry:
     """Name a run, and how many of its seeds have a score if some failed."""
     kept = f" ({len(row.scores)} of {len(row.scores) + row.lost()} seeds)" if row.lost() else ""
-    return Entry(row.folder.name + kept, None, row.folder)
-
-
-def comparison(study: Loaded) -> Table:
-    """Compare btd with uniform, encoder by encoder: gain, outcome, probability of improvement."""
-    head = ["domain", "encoder", "uniform", "btd", "gain %", "outcome", "P(btd > uniform)", "95 %"]
-    body, outcomes, gains = [], [], []
-    for domain in study.names("domain"):
-        for encoder in study.names("encoder"):
-            pair = [study.pick(domain=domain, encoder=encoder, sampler=s)[:1]
-                    for s in ("uniform", "btd")]  # fmt: skip
-            u, b = (p[0].scores if p else np.zeros((0, 0)) for p in pair)
-            folders = [p[0].folder if p else None for p in pair]
-            line = [Entry(domain), Entry(encoder), spread_entry(u, folders[0]),
-                    spread_entry(b, folders[1])]  # fmt: skip
-            b, u = common_seeds(pair[1][0], pair[0][0]) if all(pair) else (b[:0], u[:0])
-            if u.size and b.size:
-                gain = stats.gain(float(b.mean()), float(u.mean()))
-                outcome = stats.outcome(b.mean(axis=1), u.mean(axis=1))
-                shown = number(gain) if math.isfinite(gain) else Entry("undefined", -math.inf)
-                line += [shown, Entry(outcome), *_improvement(b, u)]
-                outcomes.append(outcome)
-                gains += [gain] if math.isfinite(gain) else []
-            else:
-                line += [Entry(MISSING, -math.inf) for _ in range(4)]
-            body.append(line)
-    words = {"win": "wins", "tie": "ties", "loss": "losses"}
-    counts = ", ".join(f"{outcomes.count(word)} {many}" for word, many in words.items())
-    if len(outcomes) < len(body):
-        counts += f", {len(body) - len(outcomes)} missing"
-    average = f"{np.mean(gains):+.1f} %" if gains else MISSING
-    title = f"BTD against uniform: {counts}; average gain {average} (paper: 13 of 15 won, +20 %)"
-    return Table(title, head, body)
-
-
-def common_seeds(one: Row, other: Row) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores [seed, task] of two runs over the seeds that both have, in one order."""
-    a, b = one.by_seed(), other.by_seed()
-    both = [seed for seed in a if seed in b]
-    if not both:
-        return np.zeros((0, 0)), np.zeros((0, 0))
-    return np.stack([a[s] for s in both]), np.stack([b[s] for s in both])
-
-
-def _improvement(better: np.ndarray, than: np.ndarray) -> list[Entry]:
-    """Compare two runs seed by seed."""
-    found = stats.improvement_interval(better, than)
-    return [number(found.value, 2), _interval(found, len(better), 2)]
-
-
-def _interval(found: stats.Estimate, seeds: int, digits: int = 1) -> Entry:
-    """Show an interval over seeds; one seed has none."""
-    if seeds == 1:
-        return Entry("one seed", found.low)
-    return Entry(f"{found.low:.{digits}f} to {found.high:.{digits}f}", found.low)
-
-
-def aggregate(study: Loaded) -> Table:
-    """Return interquartile means over all runs and tasks of a domain, with intervals."""
-    head = ["domain", "tasks from", "interquartile mean", "95 %", "mean", "seeds x strata", "runs"]
-    body = []
-    for domain in study.names("domain"):
-        for sampler in study.names("sampler"):
-            rows = study.pick(domain=domain, sampler=sampler)
-            known = [row for row in rows if row.scores.size]
-            tables = [row.scores for row in known]
-            runs = Entry(f"{len(known)} of {len(rows)}", None, None, tuple(r.folder for r in known))
-            if not tables:
-                body.append([Entry(domain), Entry(sampler), *[Entry(MISSING, -math.inf)] * 4, runs])
-                continue
-            scores = np.concatenate(strata(tables), axis=1)
-            iqm = stats.bootstrap(scores)
-            body.append([Entry(domain), Entry(sampler), number(iqm.value),
-                         _interval(iqm, len(scores)), number(float(stats.mean(scores))),
-                         Entry(f"{scores.shape[0]} x {scores.shape[1]}", scores.size),
-                         runs])  # fmt: skip
-    title = "Over all encoders: each encoder and task is a stratum of the bootstrap"
-    return Table(title, head, body)
-
-
-def strata(tables: list[np.ndarray]) -> list[np.ndarray]:
-    """Pad tables [seed, task] with nan to the same number of seeds."""
-    most = max(len(table) for table in tables)
-    return [np.pad(table, ((0, most - len(table)), (0, 0)), constant_values=np.nan)
-            for table in tables]  # fmt: skip
+    runs = row.runs()
+    there = sum(run.results is not None for run in runs)
+    name = row.folder.name if len(runs) == 1 else f"{there} of {len(runs)} collections"
+    return _linked(Entry(name + kept), row)
 
 
 def as_text(table: Table) -> str:
