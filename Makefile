@@ -30,7 +30,7 @@ page: $(READY)
 	$(BIN)/python -m experiments.page $(AGENT) $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-faults: $(READY)
 	$(BIN)/python -m pytest -m faults $(ARGS)

@@ -15,11 +15,21 @@ from helpers.small_data import draw_noise
 from zsrl_jax.data import Dataset
 from zsrl_jax.devices import compile_cache
 
+LONG = (  # files that take minutes: begun first, so that none is left for the end
+    "test_mesh.py", "test_processes.py", "test_stage_faults.py", "test_command_faults.py",
+    "test_paper.py", "test_jobs.py", "test_end_to_end.py", "test_one_run.py", "test_report.py",
+)  # fmt: skip
 LARGE = 2**30  # bytes of a worker at which compiled programs are forgotten
 
 compile_cache.keep()
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_collection_modifyitems(items):
+    """Put long files first; xdist keeps this order (--no-loadscope-reorder)."""
+    order = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 @pytest.fixture(autouse=True)
