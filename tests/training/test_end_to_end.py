@@ -159,16 +159,19 @@ def test_a_reward_that_the_features_hardly_express_is_answered_with_a_warning(sm
         agent.infer(goal=states[0])
 
 
-def test_the_readme_s_lines_run_as_shown(smoke, monkeypatch, capsys):
-    folder, _ = smoke
+@pytest.mark.parametrize("agent", ["that ships", "of a run"])
+def test_the_readme_s_lines_run_as_shown(smoke, monkeypatch, capsys, tmp_path, agent):
+    """With the agent that ships, and with the run's name in its place."""
     readme = (ROOT / "README.md").read_text()
     code = next(c for c in re.findall(r"```python\n(.*?)```", readme, re.S) if ".infer(" in c)
-    monkeypatch.chdir(folder)
-    (folder / "runs").mkdir()
-    (folder / "runs" / "cheetah_fb_btd").symlink_to(folder / "run")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "cheetah_fb_btd").symlink_to(smoke[0] / "run")
+    if agent == "of a run":
+        code = code.replace('load("cheetah")', 'load("runs/cheetah_fb_btd")')
     names: dict = {}
     exec(code, names)
-    assert names["action"].shape == (2, 6)
+    assert names["action"].shape == ({"that ships": 1, "of a run": 2}[agent], 6)
     assert "run" in capsys.readouterr().out
 
 
