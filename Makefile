@@ -8,7 +8,7 @@ CONFIG ?= configs/cheetah_fb_btd.py
 EXTRAS ?= dev
 AGENT ?= cheetah
 
-.PHONY: setup run page test test-faults test-report test-page test-slurm agents explorers lint format docs bench clean
+.PHONY: setup run page test test-faults test-lowering test-report test-page test-slurm agents explorers lint format docs bench check-accelerator clean
 
 setup: $(READY)
 
@@ -34,6 +34,11 @@ test: $(READY)
 
 test-faults: $(READY)
 	$(BIN)/python -m pytest -m faults $(ARGS)
+
+# Every program of a run lowered for a GPU and a TPU, on a machine that has neither.
+test-lowering: $(READY)
+	$(BIN)/python -m pytest -m "lowering or not lowering" tests/devices/test_lowering.py tests/devices/test_mesh.py \
+	  tests/devices/test_accelerator_choices.py tests/training/test_memory.py $(ARGS)
 
 # The report in a real browser: installs Debian's where there is none. REPORT=page.html opens that one.
 test-report: $(READY)
@@ -81,6 +86,10 @@ docs: $(DOCS)
 $(DOCS): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	@touch $(DOCS)
+
+# Ten minutes on a GPU or TPU (make check-accelerator EXTRAS=dev,cuda): prints a block for an issue.
+check-accelerator: $(READY)
+	$(BIN)/python -m experiments.bench accelerator $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m experiments.bench $(NAME) $(ARGS)

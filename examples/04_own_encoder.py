@@ -1,7 +1,8 @@
 """Give the library an encoder of your own, without changing the library.
 
-The encoder is an inverse model: features before and after a step must tell the action. An encoder
-is anything with `make` and `default_config`, such as a module. Half a minute on one core.
+The encoder is an inverse model: features before and after a step must tell the action (the package
+has it too, as `icm`). An encoder is anything with `make` and `default_config`, such as a module.
+Half a minute on one core.
 
     python examples/04_own_encoder.py
 """

@@ -43,6 +43,7 @@ class AgentParams(NamedTuple):
     prompt_physics: Float[np.ndarray, "n physics"] | None
     centre: Float[Array, "seed d"] | None = None  # mean occupancy, if the tasks were centred
     task_size: Float[Array, "seed n"] | None = None  # of the occupancies that `tasks` are made of
+    prompt_before: Float[Array, "n obs"] | None = None  # what led to `prompt_obs`, if phi needs it
 
 
 class Prompt(NamedTuple):
@@ -72,10 +73,13 @@ class Agent:
         width, (obs_dim, action_dim) = self.config.policy.width, self.spec
         actor = networks.actor(obs_dim, section.dim, action_dim, width)
         choose = source.act if self.is_own else actor.apply
+        self.of_transitions = bool(getattr(source, "of_transitions", False))
         self.radius = networks.sphere_radius(section.radius, section.dim)
 
         def features(params: Any, normalizer: Normalizer, obs: Array) -> Array:
-            phi: Array = source.features(params, normalizer(obs))
+            seen = normalizer(obs)
+            rows = (seen[:, 0], seen[:, 1]) if self.of_transitions else (seen,)
+            phi: Array = source.features(params, *rows)
             return phi
 
         def act(actor: Any, normalizer: Normalizer, obs: Array, z: Array) -> Array:
@@ -106,9 +110,18 @@ class Agent:
             f"obs {self.spec.obs_dim}, action {self.spec.action_dim}, d {self.config.encoder.dim})"
         )
 
-    def features(self, obs: Float[Any, "n obs"]) -> Float[np.ndarray, "seed n d"]:
-        """Return phi of raw observations, for every seed; B if the policy is fb's own."""
-        obs = self._observations(obs, "states")
+    @property
+    def prompt_states(self) -> Float[Any, "n *pair obs"]:
+        """Return what phi takes of the states on which a reward function is computed."""
+        after, before = self.params.prompt_obs, self.params.prompt_before
+        return np.stack([np.asarray(before), after], axis=1) if self.of_transitions else after
+
+    def features(self, obs: Float[Any, "n *pair obs"]) -> Float[np.ndarray, "seed n d"]:
+        """Return phi of raw observations [n, O], for every seed; B if the policy is fb's own.
+
+        If phi is of transitions (`of_transitions`): of [n, 2, O], states before and after.
+        """
+        obs = self._observations(obs, "states", self.of_transitions)
         return np.asarray(self._features(self.params.encoder, self.params.normalizer, obs))
 
     def infer(
@@ -153,8 +166,9 @@ class Agent:
         if self.params.tasks is not None:
             tasks = np.asarray(self.params.tasks)
             cosine = np.einsum("snd,sd->sn", tasks, z).max(axis=1) / self.radius**2
-            if demonstration is None:
-                z = np.stack([self._answer(i, own) for i, own in enumerate(z)])
+            if demonstration is None or self.config.tasks.behaviours:
+                shown = demonstration is not None
+                z = np.stack([self._answer(i, own, shown) for i, own in enumerate(z)])
         r2, ridge = (np.array([getattr(s, name) for s in solved]) for name in ("r2", "ridge"))
         if constant is not None:
             warnings.warn(f"{constant}; expect no particular behaviour", stacklevel=3)
@@ -184,17 +198,20 @@ class Agent:
         z = np.asarray(z, np.float64)
         if not self.is_own:
             return z
-        phi = self.features(self.params.prompt_obs).astype(np.float64)
+        phi = self.features(self.prompt_states).astype(np.float64)
         moment = np.einsum("snd,sne->sde", phi, phi) / phi.shape[1]
         return np.stack([np.linalg.pinv(m, hermitian=True) @ v for m, v in zip(moment, z)])  # noqa: B905
 
-    def _answer(self, seed: int, z: np.ndarray) -> np.ndarray:
-        """Return what the policy is asked for: z, or behaviours of the data that fit it."""
+    def _answer(self, seed: int, z: np.ndarray, shown: bool = False) -> np.ndarray:
+        """Return what the policy is asked for: z, or behaviours of the data that fit it.
+
+        A demonstration's z (`shown`) is answered as its piece was made a training task.
+        """
         section, tasks = self.config.infer, np.asarray(self.params.tasks)[seed]
-        if section.behaviours:
+        if number := self.config.tasks.behaviours if shown else section.behaviours:
             sizes = self.params.task_size
             size = np.ones(len(tasks)) if sizes is None else np.asarray(sizes)[seed]
-            z = prompts.best_behaviours(z, tasks, size, section.behaviours)
+            z = prompts.best_behaviours(z, tasks, size, number)
         elif section.nearest:
             z = prompts.nearest_mean(z, tasks, section.nearest)
         return prompts.on_sphere(z, self.radius)
@@ -202,7 +219,12 @@ class Agent:
     def _aim(self, goal: Any) -> list[Regression]:
         if np.shape(goal) != (width := self.spec.obs_dim,):
             raise DataError(f"goal has shape {np.shape(goal)}: expected one state, ({width},)")
-        aim = self.features(self._shown(goal, "goal"))[:, 0]
+        shown = self._shown(goal, "goal")
+        if self.of_transitions:  # the mean way there, from the data's states
+            before = np.asarray(self.params.prompt_before)
+            way = self.features(np.stack([before, np.broadcast_to(shown, before.shape)], axis=1))
+            return [_unscored(z) for z in way.mean(axis=1, dtype=np.float64)]
+        aim = self.features(shown)[:, 0]
         if self.is_own:
             return [_unscored(g) for g in aim]
         phi = self.features(self.params.prompt_obs)
@@ -211,7 +233,12 @@ class Agent:
 
     def _follow(self, demonstration: Any) -> list[Regression]:
         discount = self.config.tasks.discount
-        shown = self.features(self._shown(demonstration, "demonstration"))
+        states = self._shown(demonstration, "demonstration")
+        if self.of_transitions:
+            if len(states) < 2:
+                raise DataError("demonstration has 1 state: expected two or more, phi is of steps")
+            states = np.stack([states[:-1], states[1:]], axis=1)
+        shown = self.features(states)
         centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
         return [
             _unscored(prompts.demonstration_vector(p, discount) - np.asarray(c, np.float64))
@@ -223,7 +250,7 @@ class Agent:
         if isinstance(reward, tuple | list):
             if len(reward) != 2:
                 raise DataError(f"reward has {len(reward)} parts: expected (states, rewards)")
-            states = self._shown(reward[0], "reward's states")
+            states = self._shown(reward[0], "reward's states", self.of_transitions)
             return states, as_numbers(reward[1], "rewards").reshape(-1)
         if not isinstance(reward, str) and not callable(reward):
             raise DataError(
@@ -238,14 +265,14 @@ class Agent:
         physics = np.asarray(physics)
         if isinstance(reward, str):
             assert self.domain is not None
-            return self.params.prompt_obs, reward_function(self.domain, reward)(physics)
+            return self.prompt_states, reward_function(self.domain, reward)(physics)
         value = np.asarray(reward(physics), np.float64)
         if value.shape != (len(physics),):
             raise DataError(
                 f"the reward function gave shape {value.shape} for physics {physics.shape}: "
                 f"expected ({len(physics)},), one reward per state"
             )
-        return self.params.prompt_obs, value
+        return self.prompt_states, value
 
     def _regress(self, states: Any, reward: np.ndarray) -> list[Regression]:
         ridge, phi = self.config.infer.ridge, self.features(states)
@@ -253,18 +280,21 @@ class Agent:
             return [prompts.moment_vector(p, reward, ridge) for p in phi]
         return [prompts.task_vector(p, reward, ridge, self.has_intercept) for p in phi]
 
-    def _observations(self, given: Any, name: str) -> Array:
+    def _observations(self, given: Any, name: str, pairs: bool = False) -> Array:
         obs: Array = jnp.asarray(as_numbers(given, name))
-        if obs.ndim != 2 or obs.shape[1] != self.spec.obs_dim:
-            raise DataError(f"{name} has shape {obs.shape}: expected (n, {self.spec.obs_dim})")
+        width = self.spec.obs_dim
+        if obs.ndim != 2 + pairs or obs.shape[1:] != ((2, width) if pairs else (width,)):
+            told = f"(n, 2, {width}): states before and after" if pairs else f"(n, {width})"
+            raise DataError(f"{name} has shape {obs.shape}: expected {told}")
         return obs
 
-    def _shown(self, given: Any, name: str) -> np.ndarray:
+    def _shown(self, given: Any, name: str, pairs: bool = False) -> np.ndarray:
         """Return the states of a prompt; refuse none and NaN, warn of states far from the data."""
-        obs = np.atleast_2d(as_numbers(given, name))
-        if obs.size == 0:
+        shown = np.atleast_2d(as_numbers(given, name))
+        if shown.size == 0:
             raise DataError(f"{name} is empty: expected at least one state")
-        self._observations(obs, name)
+        self._observations(shown, name, pairs)
+        obs = shown.reshape(-1, self.spec.obs_dim)
         if bad := int((~np.isfinite(obs)).any(axis=1).sum()):
             raise DataError(f"{name} is not finite in {bad} of {len(obs)} states")
         known = np.asarray(self.params.prompt_obs, np.float64)
@@ -277,7 +307,7 @@ class Agent:
                 "features know nothing about such states; expect a weak policy",
                 stacklevel=5,
             )
-        return obs
+        return shown
 
     def _constant(self, reward: np.ndarray) -> str | None:
         """Say that a reward is the same on every state; refuse it if that leaves no task vector."""

@@ -140,7 +140,7 @@ def _prompt_by_function(place: Place, reward: Callable[..., Any]) -> Prompt:
     if not place.foreign or not isinstance(agent, Agent):
         return agent.prompt(reward)
     obs = np.asarray(agent.params.prompt_obs)
-    return agent.prompt((obs, _values(reward, obs)))
+    return agent.prompt((agent.prompt_states, _values(reward, obs)))
 
 
 def _prompt_by_vector(agent: Player, given: Any) -> Prompt:
@@ -183,6 +183,11 @@ def _of_vector(place: Place, name: str, prompt: Prompt) -> tuple[str, Rewarder |
         return f"a z of yours, scored with the task {name}", _of_task(place, name)
     if not isinstance(place.agent, Agent):
         raise TaskError(unknown(f"{place.agent.domain} task", name, place.known))
+    if place.agent.of_transitions:
+        raise TaskError(
+            f"'{name}' is no task, and the features of the encoder "
+            f"{place.agent.config.encoder.name} are of transitions: expected a task's name for z"
+        )
     told = "a z of yours, scored with its own reward phi(s).z (0: the data's mean per step)"
     return told, _of_features(place.agent, prompt.z)
 
@@ -190,7 +195,7 @@ def _of_vector(place: Place, name: str, prompt: Prompt) -> tuple[str, Rewarder |
 def _of_features(agent: Agent, z: np.ndarray) -> Rewarder:
     """Return the reward that a task vector stands for: phi(s).z above the data's mean."""
     weight = agent.reward_weights(z)
-    data = np.einsum("snd,sd->sn", agent.features(agent.params.prompt_obs), weight)
+    data = np.einsum("snd,sd->sn", agent.features(agent.prompt_states), weight)
     level = data.mean(axis=1)
 
     def reward(obs: np.ndarray, physics: np.ndarray | None) -> np.ndarray:

@@ -70,12 +70,14 @@ class Dense(nn.Module):
 class _Mlp(nn.Module):
     hidden: Sequence[int]
     out: int
+    norm: bool = False  # LayerNorm and tanh in the first layer, instead of ReLU
 
     @nn.compact
     def __call__(self, *inputs):
         x = inputs
-        for width in self.hidden:
-            x = (nn.relu(Dense(width)(*x)),)
+        for i, width in enumerate(self.hidden):
+            y = Dense(width)(*x)
+            x = (jnp.tanh(nn.LayerNorm()(y)) if self.norm and i == 0 else nn.relu(y),)
         return Dense(self.out)(*x)
 
 
@@ -128,14 +130,16 @@ def _net(module: nn.Module, *dims: int) -> Net:
     return Net(init, apply)
 
 
-def mlp(in_dims: Sequence[int], hidden: Sequence[int], out: int) -> Net:
-    """Make a ReLU network on the concatenation of its inputs."""
-    return _net(_Mlp(tuple(hidden), out), *in_dims)
+def mlp(in_dims: Sequence[int], hidden: Sequence[int], out: int, norm: bool = False) -> Net:
+    """Make a ReLU network on the concatenation of its inputs; `norm`: LayerNorm-tanh first."""
+    return _net(_Mlp(tuple(hidden), out, norm), *in_dims)
 
 
-def sphere_mlp(in_dim: int, hidden: Sequence[int], out: int, radius: float) -> Net:
+def sphere_mlp(
+    in_dim: int, hidden: Sequence[int], out: int, radius: float, norm: bool = False
+) -> Net:
     """Make the state network phi: a ReLU network whose output lies on a sphere."""
-    net = mlp((in_dim,), hidden, out)
+    net = mlp((in_dim,), hidden, out, norm)
     return Net(net.init, lambda params, obs: project(net.apply(params, obs), radius))
 
 

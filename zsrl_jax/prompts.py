@@ -12,7 +12,8 @@ data did: each kept sub-trajectory earns m_tau.z per step, and the answer is the
 those that earn most. A policy of behavioural tasks was trained on such vectors, and the z of a
 reward lies outside of them (cosine 0.8 to the nearest), where the policy has to extrapolate.
 `nearest` > 0 takes the mean of the task vectors nearest to z instead. A demonstration's z is such a
-vector already. A one-stage agent (`policy.kind: own`) keeps no task vectors and uses its own z.
+vector already; where training took means of behaviours too (`tasks.behaviours`), so does its
+answer. A one-stage agent (`policy.kind: own`) keeps no task vectors and uses its own z.
 
 The one-stage FB agent has z = E[B r] and z = B(g) instead: the same without ridge and constant, on
 phi = C^-1 B with C from the same states.

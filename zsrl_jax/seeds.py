@@ -24,7 +24,7 @@ def map_seeds(
     with the arithmetic of a single run: bit-equal, and faster on a CPU, where batched products are
     slower than single ones. `auto` picks by backend.
     """
-    how = {"cpu": "map"}.get(jax.default_backend(), "vmap") if how == "auto" else how
+    how = {"cpu": "map"}.get(precision.backend(), "vmap") if how == "auto" else how
     return jax.vmap(function, in_axes) if how == "vmap" else _one_by_one(function, in_axes)
 
 

@@ -228,15 +228,23 @@ def make_draw(config: ConfigDict) -> Callable:
     return draw
 
 
-def make_label(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
+def make_label(
+    config: ConfigDict, features: Callable, sampler: Sampler, of_transitions: bool = False
+) -> Callable:
     """Make label(key, data, drawn) -> PolicyBatch: tasks drawn, and their rewards."""
+
+    def computed(params, drawn: Ahead) -> Float[Array, "batch n d"]:
+        seen = [drawn.reached]
+        if of_transitions:
+            seen.insert(0, jnp.concatenate([drawn.start.obs[:, None], drawn.reached[:, :-1]], 1))
+        flat = [x.reshape(-1, x.shape[-1]) for x in seen]
+        return features(params, *flat).reshape(*drawn.row.shape, -1)
 
     def label(key, data: PolicyData, drawn: Ahead) -> PolicyBatch:
         z = sampler.sample(key, data.tasks, config.num_tasks)
-        batch, steps = drawn.row.shape
+        batch = drawn.row.shape[0]
         if data.phi is None:
-            phi = features(data.encoder, drawn.reached.reshape(batch * steps, -1))
-            phi = phi.reshape(batch, steps, -1)
+            phi = computed(data.encoder, drawn)
         else:
             phi = data.phi[drawn.start.episode[:, None], drawn.row]
         phi = jnp.sum(drawn.weight[..., None] * (phi - data.mean[None, None]), axis=1)
@@ -252,9 +260,11 @@ def sample_keys(key: Key[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
     return key_task, key_place
 
 
-def make_sample(config: ConfigDict, features: Callable, sampler: Sampler) -> Callable:
+def make_sample(
+    config: ConfigDict, features: Callable, sampler: Sampler, of_transitions: bool = False
+) -> Callable:
     """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
-    draw, label = make_draw(config), make_label(config, features, sampler)
+    draw, label = make_draw(config), make_label(config, features, sampler, of_transitions)
 
     def sample(key, data: PolicyData) -> PolicyBatch:
         key_task, key_place = sample_keys(key)

@@ -61,13 +61,18 @@ class LearnerState(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    """A state encoder: how it is trained, and the frozen function phi(s) it leaves behind."""
+    """An encoder: how it is trained, and the frozen function phi it leaves behind.
+
+    phi is of a state, features(params, obs); or, where `of_transitions`, of a state and the one
+    that follows, features(params, obs, next_obs).
+    """
 
     init: Callable[[Key[Array, ""]], LearnerState]
     sample: Callable[[Key[Array, ""], Store], Any]
     update: Callable[..., tuple[LearnerState, Metrics]]  # (state, batch, key, step)
     freeze: Callable[[Key[Array, ""], Params, Store], Params]  # what `features` needs, made once
-    features: Callable[[Params, Array], Array]
+    features: Callable[..., Array]
+    of_transitions: bool = False
 
 
 class Policy(NamedTuple):

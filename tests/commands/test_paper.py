@@ -10,7 +10,7 @@ from helpers.made_up import fill
 from zsrl_jax.commands import cli
 from zsrl_jax.commands.paper import cells, jobs, launch, progress, work
 from zsrl_jax.commands.paper.cells import Cell, Place, cells_of
-from zsrl_jax.commands.paper.plan import check_folders, study_names, write_plan
+from zsrl_jax.commands.paper.plan import check_folders, narrow, study_names, write_plan
 from zsrl_jax.commands.paper.studies import STUDIES
 from zsrl_jax.devices import signals
 from zsrl_jax.errors import ConfigError, TaskError
@@ -162,6 +162,16 @@ def test_flags_narrow_a_study_and_set_fields(tmp_path):
         found[0].config(place._replace(fields=(("polcy.updates", 7),)))
     with pytest.raises(ConfigError, match="expected field=value"):
         cells.parse_fields(["policy.updates"])
+
+
+def test_samplers_and_the_oracle_can_be_left_out(tmp_path):
+    plans = {"main": cells_of("main", Place(tmp_path, "smoke"))}
+    kinds = {(cell.kind, cell.sampler) for cell in narrow(plans, [], oracle=True)["main"]}
+    assert kinds == {("score", "uniform"), ("score", "btd"), ("oracle", "all")}
+    left = narrow(plans, ["btd"], oracle=False)["main"]
+    assert {(cell.kind, cell.sampler) for cell in left} == {("score", "btd")}
+    with pytest.raises(TaskError, match="sampler of this study 'goal_mix': known: btd, uniform"):
+        narrow(plans, ["goal_mix"], oracle=True)
 
 
 def test_laptop_seeds_have_collections_of_their_own(tmp_path):

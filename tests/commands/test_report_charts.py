@@ -373,3 +373,17 @@ def test_a_report_of_two_scales_keeps_both(tmp_path):
     text = (out / "report.md").read_text()
     assert "](figures/a/smoke/alpha.png)" in text and "](figures/b/laptop/alpha.png)" in text
     assert text.index("## alpha (smoke") < text.index("## subtrajectories (smoke")
+
+
+def test_the_paper_s_encoders_and_the_rest_are_shown_apart(tmp_path):
+    place = Place(tmp_path, "smoke", StudySize(("cheetah",), ("fb", "hilp", "lra_p", "icm"), 2))
+    fill(place, "main")
+    section = make_section(load_study(place.root / "main.study.json"))
+    assert [c.name for c in section.charts] == [
+        "main_paper", "main_profiles_paper", "main_other", "main_profiles_other"
+    ]  # fmt: skip
+    titles = [t.title for t in section.tables]
+    assert sum(t.startswith("The paper's encoders: cheetah") for t in titles) == 1
+    others = next(t for t in section.tables if t.title.startswith("Other encoders: cheetah"))
+    shown = {row[0].text for row in others.body}
+    assert {"hilp", "icm"} <= shown and not {"fb", "lra_p"} & shown

@@ -20,11 +20,7 @@ def test_eight_devices(noise_dataset, tmp_path):
     """The cases of mesh_cases; then one device goes on with a run that two began."""
     from helpers import mesh_cases
 
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    env = {**os.environ, "XLA_FLAGS": flags, "ZSRL_TEST_FOLDER": str(tmp_path / "two")}
-    call = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/helpers/mesh_cases.py"]
-    done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    run_on_eight(tmp_path)
     agents = []
     for name in ("two", "one"):
         config = mesh_cases.small()
@@ -33,6 +29,20 @@ def test_eight_devices(noise_dataset, tmp_path):
     one, other = (agent.params for agent in agents)
     for part in ("encoder", "actor", "tasks"):
         chex.assert_trees_all_equal(getattr(one, part), getattr(other, part))
+
+
+def run_on_eight(folder, *args):
+    """Run mesh_cases in a process that sees eight devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    env = {**os.environ, "XLA_FLAGS": flags, "ZSRL_TEST_FOLDER": str(folder / "two")}
+    call = [sys.executable, "-m", "pytest", "-p", "no:xdist", "tests/helpers/mesh_cases.py", *args]
+    done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.lowering
+def test_eight_devices_with_every_other_learner(tmp_path):
+    run_on_eight(tmp_path, "-m", "lowering")
 
 
 def shape(num_devices, seeds, config=None, **devices):

@@ -194,6 +194,23 @@ def test_fb_actor_climbs_the_smaller_of_both_values(noise_dataset):
     assert any(bool(np.any(g)) for g in jax.tree.leaves(gradient))
 
 
+def test_fb_tuned_has_a_normed_b_and_a_noisy_actor(noise_dataset):
+    plain, tuned = (fb_parts(noise_dataset, backward_norm=norm) for norm in (False, True))
+    assert "LayerNorm_0" not in plain[2]["measure"]["backward"]
+    params, obs = tuned[2]["measure"]["backward"], np.asarray(tuned[3].obs)
+    first = obs @ np.asarray(params["Dense_0"]["kernel"])
+    first = (first - first.mean(axis=1, keepdims=True)) / np.sqrt(first.var(axis=1) + 1e-6)[:, None]
+    out = np.tanh(first) @ np.asarray(params["Dense_1"]["kernel"])
+    out *= 2 / np.linalg.norm(out, axis=1, keepdims=True)
+    np.testing.assert_allclose(tuned[1].backward.apply(params, obs), out, rtol=1e-3, atol=1e-4)
+    _, nets, params, batch = plain
+    z, key = jax.random.normal(jax.random.key(2), (6, 4)), jax.random.key(3)
+    quiet, loud = (fb.make_actor_step(nets, noise, 0.3) for noise in (0.0, 0.2))
+    values = [float(step(params["actor"], params, None, (batch, z), key)[0])
+              for step in (quiet, loud)]  # fmt: skip
+    assert values[0] != values[1] and values[0] == pytest.approx(values[1], abs=1.0)
+
+
 @pytest.mark.parametrize(("ratio", "share"), [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)])
 def test_fb_tasks_are_uniform_or_states_without_gradient(ratio, share, noise_dataset):
     config, nets, params, batch = fb_parts(noise_dataset, mix_ratio=ratio)

@@ -33,9 +33,9 @@ def sphere(params, obs):
     return DIM**0.5 * x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def bind(params):
+def bind(params, on_sphere=True):
     def one(name):
-        net = sphere if name in ("phi", "backward") else dense
+        net = sphere if on_sphere and name in ("phi", "mu") else dense
         return lambda *inputs: net(params[name], *inputs)
 
     return SimpleNamespace(**{name: one(name) for name in params})
@@ -90,6 +90,52 @@ def byol_gamma_as_printed(net, bar, still, b):
     return forward + np.mean(squares(net.back(still.phi(b.future)), phi)), phi
 
 
+def laplacian(net, bar, still, b):
+    phi = net.phi(b.obs)
+    return np.mean(squares(phi, net.phi(b.next_obs))), phi
+
+
+def contrastive(net, bar, still, b):
+    phi, mu = net.phi(b.obs), net.mu(b.future)
+    logit = [[phi[i] @ mu[j] / DIM / 0.1 for j in range(SIZE)] for i in range(SIZE)]
+    return np.mean([np.log(np.sum(np.exp(logit[i]))) - logit[i][i] for i in range(SIZE)]), phi
+
+
+def icm(net, bar, still, b):
+    phi = net.phi(b.obs)
+    told = net.between(phi, net.phi(b.next_obs))
+    return np.mean(squares(told, b.action)) / SPEC.action_dim, phi
+
+
+def rldp(net, bar, still, b):
+    phi = latent = net.phi(b.obs)
+    error = []
+    for i in range(5):
+        latent = net.model(latent, b.future.action[:, i])
+        far = squares(latent, bar.phi(b.future.reached[:, i]))
+        error += [far[n] for n in range(SIZE) if b.future.inside[n, i]]
+    return np.mean(error), phi
+
+
+def fb_onestep(net, bar, still, b):
+    left, phi = net.forward(b.obs, b.action), net.phi(b.next_obs)
+    ahead, reached = bar.forward(b.next_obs, b.future), bar.phi(b.next_obs)
+    gamma = DISCOUNT * b.discount
+    off = [(left[i] @ phi[j] - gamma[i] * (ahead[i] @ reached[j])) ** 2 for i, j in pairs()]
+    return np.mean(off) / 2 - np.mean([left[i] @ phi[i] for i in range(SIZE)]), phi
+
+
+def hilp(net, bar, still, b):
+    def value(which, state, goal):
+        return [-max(np.linalg.norm(x), 1e-3) for x in which.phi(state) - which.phi(goal)]
+
+    now, ahead, loss = value(net, b.obs, b.future), value(bar, b.next_obs, b.future), []
+    for i in range(SIZE):
+        y = 0.0 if (b.obs[i] == b.future[i]).all() else DISCOUNT * b.discount[i] * ahead[i] - 1
+        loss.append((0.8 if y >= now[i] else 0.2) * (y - now[i]) ** 2)
+    return np.mean(loss), net.phi(b.obs)
+
+
 REFERENCES = {  # and the target networks of each
     "aenc": (aenc, set()),
     "trans": (trans, set()),
@@ -98,6 +144,12 @@ REFERENCES = {  # and the target networks of each
     "byol": (byol, {"phi"}),
     "byol_gamma": (byol_gamma, {"phi"}),
     "byol_gamma, printed": (byol_gamma_as_printed, {"phi"}),
+    "laplacian": (laplacian, set()),
+    "contrastive": (contrastive, set()),
+    "icm": (icm, set()),
+    "hilp": (hilp, {"phi"}),
+    "rldp": (rldp, {"phi"}),
+    "fb_onestep": (fb_onestep, {"phi", "forward"}),
 }
 
 
@@ -132,6 +184,8 @@ def configured(name):
     config = fields.get_config("cheetah", name, "uniform").encoder
     config.update({"dim": DIM, "hidden": (6,), "batch": SIZE, "orthonormality": WEIGHT})
     config.discount = DISCOUNT
+    if name == "hilp":
+        config.expectile = 0.8
     if printed:
         config.backward_stop_gradient = "input"
     return ENCODERS[name].make(config, SPEC), config
@@ -166,7 +220,8 @@ def test_value_and_gradient_are_those_of_the_loops(name, noise_dataset):
     assert set(state.target_params) == targets
     new, metrics = jax.jit(encoder.update)(state, batch, jax.random.key(2), 0)
     params = double(state.params)
-    net, bar, still = bind(params), bind(double(state.target_params)), bind(double(state.params))
+    trees, flat = (params, double(state.target_params), double(state.params)), name == "hilp"
+    net, bar, still = (bind(tree, not flat) for tree in trees)
     now, future = batch if isinstance(batch[0], tuple) else (batch, None)
     b = SimpleNamespace(**double(now._asdict()), future=double(future))
 
@@ -178,7 +233,8 @@ def test_value_and_gradient_are_those_of_the_loops(name, noise_dataset):
     assert metrics["encoder/objective"] == pytest.approx(value, rel=1e-4)
     assert metrics["encoder/orthonormality"] == pytest.approx(orthonormality(phi), rel=1e-4)
     assert metrics["encoder/loss"] == pytest.approx(total(), rel=1e-4)
-    assert metrics["encoder/norm"] == pytest.approx(DIM**0.5, rel=1e-4)
+    length = np.mean(np.linalg.norm(phi, axis=1)) if flat else DIM**0.5
+    assert metrics["encoder/norm"] == pytest.approx(length, rel=1e-4)
     gradient = jax.tree.map(lambda m: np.asarray(m) / 0.1, new.opt_state["all"][0].mu)  # Adam's
     jax.tree.map(
         lambda ours, loops: np.testing.assert_allclose(ours, loops, rtol=2e-3, atol=2e-4),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zsrl_jax.envs import DOMAINS, Quantities, kinematics, quantities, relabel, suite, tree
+from zsrl_jax.envs.domains import point_mass_maze
 from zsrl_jax.envs.relabelling import LARGEST
 from zsrl_jax.envs.tolerance import gaussian, linear
 from zsrl_jax.errors import DataError, TaskError
@@ -50,6 +51,9 @@ def dm_control_rewards(domain, task, physics):
 @pytest.mark.parametrize(("domain", "task"), TASKS)
 def test_rewards_equal_dm_controls(domain, task):
     physics = random_states(DOMAINS[domain].model(), 400)
+    if domain == "point_mass_maze":  # as many states near the goal as far from it
+        goal = point_mass_maze.GOALS[task]
+        physics[::2, :2] = goal + np.random.default_rng(0).normal(size=(200, 2)) / 50
     wanted = dm_control_rewards(domain, task, physics)
     found = relabel(domain, task, physics)
     assert found.dtype == np.float64
@@ -69,7 +73,7 @@ def forwarded(model, state):
     return data
 
 
-@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("name", ["cheetah", "walker", "quadruped"])
 def test_quantities_equal_mujocos(name):
     model = DOMAINS[name].model()
     physics = random_states(model, 20, seed=1)
@@ -223,7 +227,7 @@ def test_bad_names_and_widths_are_told():
     physics = np.zeros((2, 18))
     with pytest.raises(TaskError, match="did you mean 'flip'"):
         relabel("walker", "flips", physics)
-    with pytest.raises(TaskError, match="known: cheetah, quadruped, walker"):
+    with pytest.raises(TaskError, match="known: cheetah, point_mass_maze, quadruped, walker"):
         quantities("dog", physics)
     with pytest.raises(DataError, match=r"physics \(2, 18\): expected \[\.\.\., 57\]"):
         relabel("quadruped", "stand", physics)

@@ -24,19 +24,19 @@ def flat(timestep):
     return np.concatenate([np.ravel(x) for x in timestep.observation.values()])
 
 
-def test_twelve_tasks():
-    assert sorted(DOMAINS) == ["cheetah", "quadruped", "walker"]
-    assert len(TASKS) == 12
+def test_sixteen_tasks():
+    assert sorted(DOMAINS) == ["cheetah", "point_mass_maze", "quadruped", "walker"]
+    assert len(TASKS) == 16
 
 
 @pytest.mark.parametrize("name", DOMAINS)
 def test_sizes_are_the_models(name):
-    domain, env = DOMAINS[name], load(name, "run", 0)
+    domain, env = DOMAINS[name], load(name, next(iter(DOMAINS[name].tasks)), 0)
     assert domain.obs_dim == flat(env.reset()).size
     assert domain.action_dim == env.action_spec().shape[0]
     assert domain.physics_dim == env.physics.get_state().size
     steps = env.control_timestep() / env.physics.timestep()
-    assert domain.substeps == round(steps) == {"cheetah": 1, "walker": 10, "quadruped": 4}[name]
+    assert domain.substeps == round(steps) == {"walker": 10, "quadruped": 4}.get(name, 1)
     assert env._step_limit == pytest.approx(domain.episode_length)
 
 
@@ -46,7 +46,7 @@ def test_reset_gives_dm_controls_state_of_the_seed(name):
     sim = Simulator(name, len(seeds), num_threads=2)
     obs = sim.reset(seeds)
     for seed, mine, state in zip(seeds, obs, sim.physics(), strict=True):
-        env = load(name, "run", np.random.RandomState(seed))
+        env = load(name, next(iter(DOMAINS[name].tasks)), np.random.RandomState(seed))
         np.testing.assert_array_equal(mine, flat(env.reset()))
         np.testing.assert_array_equal(state, env.physics.get_state())
     again = sim.reset(seeds)
@@ -102,7 +102,8 @@ def test_steps_equal_dm_controls(name, loop):
     for i, task in enumerate(tasks):
         own = relabel(name, task, np.stack(states)[:, i])
         np.testing.assert_allclose(own, np.array(rewards)[:, i], rtol=0, atol=1e-12)
-        assert np.ptp(own) > 1e-3  # the comparison would be empty if rewards never moved
+        if name != "point_mass_maze":  # whose goals random actions miss: see test_maze
+            assert np.ptp(own) > 1e-3  # the comparison would be empty if rewards never moved
     assert not sim.blown().any()
 
 

@@ -49,6 +49,7 @@ def make_run(workdir, updates=60, seeds=(0, 1, 2), save_every=20):
 
 def learn(run, poison=(NEVER, NEVER, NEVER), quantity="loss", on_chunk=None):
     feed = Resident(jnp.asarray(poison), 0)
+    on_chunk = stage.OnChunk(on_chunk) if on_chunk else None
     try:
         return stage.learn(run, "policy", make_learner(quantity), feed, on_chunk)
     finally:

@@ -48,4 +48,5 @@ def make_agent(domain="cheetah", encoder="fb", normalize="standard", tasks=True,
         prompt_obs=data.obs[episode, row], prompt_physics=data.physics[episode, row],
         centre=np.float32(draw.normal(size=(1, dim))) if tasks else None,
         task_size=np.float32(draw.uniform(0.5, 2, (1, 300))) if tasks else None,
+        prompt_before=data.obs[episode, row - 1] if made.of_transitions else None,
     ))  # fmt: skip

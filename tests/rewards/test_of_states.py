@@ -37,7 +37,7 @@ def test_every_quantity_has_a_name_and_its_value(domain):
     np.testing.assert_array_equal(text, found.speed * (found.height > 0.5))
 
 
-@pytest.mark.parametrize("domain", ["cheetah", "walker", "quadruped"])
+@pytest.mark.parametrize("domain", DOMAINS)
 def test_the_tasks_as_texts_are_the_tasks(domain):
     physics = states(domain)
     assert set(DOMAINS[domain].texts) == set(DOMAINS[domain].tasks)

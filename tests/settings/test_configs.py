@@ -10,6 +10,7 @@ from helpers.person import ROOT
 from ml_collections import ConfigDict
 
 from zsrl_jax import DOMAINS, ENCODERS, SAMPLERS
+from zsrl_jax.encoders.base import row_features
 from zsrl_jax.errors import ConfigError, TaskError
 from zsrl_jax.settings import by_name, cells, fields, scales
 from zsrl_jax.settings.checks import check
@@ -64,7 +65,7 @@ def test_every_encoder_builds_at_every_scale(encoder):
             state = made.init(key)
             state, metrics = made.update(state, made.sample(key, store), key, 0)
             frozen = made.freeze(key, state.params, store)
-            return state, metrics, made.features(frozen, store.obs)
+            return state, metrics, row_features(made, frozen, store.obs)
 
         _, metrics, phi = jax.eval_shape(run, jax.random.key(0), store)
         assert phi.shape == (2, 9, section.dim)
@@ -144,6 +145,19 @@ def test_values_that_make_no_sense_are_refused_before_anything_runs(path, value,
     with pytest.raises((ConfigError, TaskError), match=told) as error:
         check(config)
     assert field in str(error.value)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_tuned_fb_is_a_preset_with_a_name_of_its_own(scale):
+    tuned = cells.cell_from_text(f"cheetah,fb_tuned,btd,{scale}")
+    plain = cells.cell_from_text(f"cheetah,fb,btd,{scale}")
+    check(tuned)
+    assert cell_name(tuned) == "cheetah_fb_tuned_btd" and tuned.encoder.name == "fb"
+    assert tuned.encoder.batch == 2 * plain.encoder.batch
+    assert (tuned.encoder.discount, tuned.policy.discount, tuned.tasks.discount) == (0.98,) * 3
+    assert tuned.encoder.backward_norm and not plain.encoder.backward_norm
+    with pytest.raises(TaskError, match="did you mean 'fb_tuned'"):
+        cells.cell_from_text("cheetah,fb_tune,btd")
 
 
 def test_ridge_is_a_word_or_a_number():

@@ -72,3 +72,10 @@ def test_a_collection_given_in_python_is_the_config_s_own():
     source = f"collected:{collection_folder(config) / 'buffer'}"
     own = dataclasses.replace(Dataset.from_arrays(*arrays), source=source)
     assert default_folder(config, own) == Path("runs/cheetah_fb_btd_smoke")
+
+
+def test_a_domain_s_own_collection_is_its_default():
+    config = get_cell("point_mass_maze", "fb", "btd", "laptop")
+    assert config.data.episodes == 256 and run_name(config) == "point_mass_maze_fb_btd"
+    config.data.episodes = 300
+    assert run_name(config) == "point_mass_maze_fb_btd_episodes300"

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from zsrl_jax import gmm
+from zsrl_jax import gmm, prompts
 from zsrl_jax.settings import fields as defaults
 from zsrl_jax.tasks import SAMPLERS, Behaviour, centre_of, occupancy, samplers
 from zsrl_jax.tasks.occupancy import SubTrajectory
@@ -49,6 +49,33 @@ def direction(psi, radius=5**0.5):
 def is_row_of(z, pool):
     """Tell for each z whether it is one of the pool's rows."""
     return np.abs(z[:, None] - pool[None]).max(axis=-1).min(axis=1) < 1e-4
+
+
+def test_means_of_the_best_pieces_by_hand():
+    """Under z of the first piece the first and the third earn most: 2 and 1.5 of 2, 0, 1.5."""
+    mean = jnp.array([[2.0, 0.0], [0.0, 1.0], [1.5, 1.5]])
+    z = jnp.array([[1.0, 0.0], [0.0, 1.0], [0.5**0.5, 0.5**0.5]])
+    found = occupancy.best_means(z, mean, 2, 1.0)
+    between = np.array([[1 + 0.5**0.5, 0.5**0.5], [0.5**0.5, 1 + 0.5**0.5]])
+    np.testing.assert_allclose(found[:2], direction(between, 1.0), rtol=1e-6)
+    np.testing.assert_allclose(occupancy.best_means(z, mean, 1, 1.0)[1], z[2], rtol=1e-6)
+    np.testing.assert_allclose(
+        occupancy.best_means(z, mean, 9, 1.0)[0], direction(between.sum(0), 1.0), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_tasks_are_made_as_prompts_are_answered(center):
+    """Each task is what `prompts.best_behaviours` answers to the piece's own vector."""
+    config = section(behaviours=7, center=center)
+    pieces = occupancy.draw_pieces(jax.random.key(3), behaviour(PHI), config, 60)
+    own, centre = occupancy.task_vectors(behaviour(PHI), pieces, section(center=center))
+    found, _ = occupancy.task_vectors(behaviour(PHI), pieces, config)
+    mean = np.asarray(occupancy.mean_features(behaviour(PHI), pieces, config.discount))
+    size = np.linalg.norm(mean - (0 if centre is None else np.asarray(centre)), axis=1)
+    own = np.asarray(own, np.float64)
+    wanted = [prompts.best_behaviours(z, own, size, 7) for z in own]
+    np.testing.assert_allclose(found, direction(np.array(wanted)), rtol=1e-4, atol=1e-5)
 
 
 def test_occupancy_by_hand():

@@ -59,6 +59,16 @@ def test_factors_multiply_to_the_density_they_stand_for(name, inputs, ahead, sto
     np.testing.assert_allclose(left @ phi.T / 3, ahead, atol=0.1)
 
 
+def test_one_step_fb_factors_the_data_s_successor_measure(store):
+    params, phi, _ = learned("fb_onestep", store)
+    forward = networks.mlp((2, 1), HIDDEN, 3)
+    left = np.asarray(forward.apply(params["forward"], CENTRES, np.zeros((3, 1), np.float32)))
+    backward = np.asarray(networks.sphere_mlp(2, HIDDEN, 3, 3**0.5).apply(params["phi"], CENTRES))
+    np.testing.assert_allclose(left @ backward.T / 3, SUCCESSOR, atol=0.15)
+    moment = backward.T @ backward / 3  # all places are visited alike
+    np.testing.assert_allclose(phi @ moment, backward, atol=0.1)
+
+
 @pytest.mark.parametrize(
     ("name", "term", "ahead"),
     [("byol", "prediction", CHAIN), ("byol_gamma", "forward", (1 - GAMMA) * SUCCESSOR)],

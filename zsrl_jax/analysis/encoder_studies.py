@@ -19,7 +19,14 @@ from zsrl_jax.data import Dataset
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.tasks import SAMPLERS
 from zsrl_jax.tasks.occupancy import draw_pieces, occupancies
-from zsrl_jax.training.encoded import DATA_AXES, Encoded, encode, prompt_states, see_behaviour
+from zsrl_jax.training.encoded import (
+    DATA_AXES,
+    Encoded,
+    encode,
+    prompt_states,
+    see_behaviour,
+    states_before,
+)
 from zsrl_jax.training.loop import Stream, stream_keys
 from zsrl_jax.training.run import Run, running
 
@@ -86,6 +93,7 @@ def task_space(
     states = prompt_states(config, dataset)
     pool = jnp.asarray(vectors["subtraj"])
     params = AgentParams(run.local(encoded.data.encoder), None, pool, encoded.normalizer, *states)
+    params = params._replace(prompt_before=states_before(config, dataset, encoded.encoder))
     agent = Agent(_plain(config), dataset.spec, dataset.domain, params)
     tasks = list(DOMAINS[config.domain].tasks)
     vectors["tasks"] = np.stack([agent.infer(task) for task in tasks], axis=1)

@@ -68,7 +68,9 @@ def _rank(run: Run) -> tuple[str, str]:
     return state, f"{rank:.1f} of {dim} dimensions used"
 
 
-def _orthonormality(run: Run) -> tuple[str, str]:
+def _orthonormality(run: Run) -> tuple[str, str] | None:
+    if not run.field("encoder.orthonormality", 1.0):
+        return None
     value, dim = run.last("encoder/orthonormality"), run.field("encoder.dim", 0)
     return WATCH if value > -dim / 2 else GOOD, f"{value:.1f} (orthonormal: {-dim})"
 

@@ -10,6 +10,7 @@ Beside it stands what the rollout of a prompt earned in its own reward, sum_t ga
 and what the critic promised for it, Q(s_0, pi(s_0, z), z).
 """
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ def measure(
     random = np.array([_returns(agent, played.physics, task).mean() for task in names])
     unit = asked / np.linalg.norm(asked, axis=1, keepdims=True)
     mine = slice(0, len(names) * episodes)
-    earned = _own_return(agent, member, found.obs[1:, mine], lanes[mine])
+    earned = _own_return(agent, member, found.obs[:, mine], lanes[mine])
     promised = _promise(agent, member, found.obs[0, mine], lanes[mine])
     return Gap(
         names, got, np.maximum(best, got), random,
@@ -153,12 +154,13 @@ def _returns(agent: Agent, physics: np.ndarray, task: str) -> np.ndarray:
     return np.asarray(relabel(str(agent.domain), task, physics).sum(axis=0))
 
 
-def _own_return(agent: Agent, member: int, reached: np.ndarray, z: np.ndarray) -> np.ndarray:
+def _own_return(agent: Agent, member: int, seen: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Return sum_t gamma^t (phi(s_{t+1}) - m).z of each rollout."""
-    mean = agent.features(agent.params.prompt_obs)[member].mean(axis=0)
+    mean = agent.features(agent.prompt_states)[member].mean(axis=0)
     total, weight = np.zeros(len(z)), 1.0
-    for obs in reached:
-        total += weight * np.sum((agent.features(obs)[member] - mean) * z, axis=1)
+    for before, obs in itertools.pairwise(seen):
+        states = np.stack([before, obs], axis=1) if agent.of_transitions else obs
+        total += weight * np.sum((agent.features(states)[member] - mean) * z, axis=1)
         weight *= agent.config.policy.discount
     return total
 

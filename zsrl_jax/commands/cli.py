@@ -37,7 +37,7 @@ def run(main: Callable, join: Callable | None = None) -> None:
         if join is not None:
             join()
         compile_cache.keep()
-        app.run(main, flags_parser=_parse)
+        app.run(main, flags_parser=parse)
     except (ZsrlError, OSError) as error:
         _leave(_fail(error), error)
     except signals.Stopped as error:
@@ -128,9 +128,10 @@ def _with_named_configs(argv: list[str]) -> list[str]:
     return found
 
 
-def _parse(argv):
+def parse(argv: list[str], known: flags.FlagValues = flags.FLAGS) -> list[str]:
+    """Read flags; a flag or a field that does not exist ends the command with one line."""
     try:
-        return flags.FLAGS(_with_named_configs(argv))
+        return known(_with_named_configs(argv))
     except (AttributeError, KeyError) as error:  # a locked config names the nearest field
         if "has no attribute 'get_config'" in str(error):
             told = "has no function get_config: expected one that returns a ConfigDict"

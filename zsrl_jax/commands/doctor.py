@@ -1,6 +1,7 @@
 """Can this machine run, and are the runs and data on it intact? python -m experiments.doctor
 
     python -m experiments.doctor [FOLDER ...]      # run folders, data folders, or folders of them
+    python -m experiments.doctor --config=...      # memory and hours of a run, on usual devices
 
 It prints one line per check. Without folders it looks at `runs` and ZSRL_DATA. The exit code is 1
 if something is broken, else 0; a warning does not count.
@@ -206,13 +207,28 @@ def _safely(check: Callable, *args: Path) -> Iterator[Finding]:
         yield Finding("BROKEN", f"{check.__name__}: {type(error).__name__}: {_line(error)}")
 
 
+def _sizes(argv: list[str]) -> int:
+    """Tell what a run needs of a device; bad input is one line."""
+    from zsrl_jax.commands import sizes
+    from zsrl_jax.errors import ZsrlError
+
+    try:
+        sizes.main(argv)
+    except ZsrlError as error:
+        print(f"error: {_line(error)}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def main(argv: list[str]) -> int:
     """Print one line per finding; return the exit code."""
     if len(argv) > 1 and argv[1] in ("-h", "--help", "--helpshort", "--helpfull"):
         print(__doc__.strip())
         return 0
+    if any(word.lstrip("-").startswith("config") for word in argv[1:] if word.startswith("-")):
+        return _sizes(argv)
     if odd := [word for word in argv[1:] if word.startswith("-")]:
-        print(f"error: unknown flag '{odd[0]}': doctor takes folders only", file=sys.stderr)
+        print(f"error: unknown flag '{odd[0]}': doctor takes folders, or --config", file=sys.stderr)
         return 2
     given = [Path(arg) for arg in argv[1:]]
     missing = [folder for folder in given if not folder.is_dir()]

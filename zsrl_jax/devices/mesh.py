@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
 from zsrl_jax import seeds
@@ -104,7 +104,7 @@ def place(tree: Any, axes: Any, mesh: Mesh | None) -> Any:
         return tree
 
     def put(axis, part):
-        sharding = NamedSharding(mesh, _spec(axis))
+        sharding = NamedSharding(mesh, spec_of(axis))
         return jax.tree.map(lambda leaf: _put(leaf, sharding), part)
 
     return jax.tree.map(put, axes, tree, is_leaf=lambda axis: axis is None)
@@ -147,26 +147,37 @@ def over_seeds(
     """Compile a function of one seed for many, like `seeds.over_seeds`, on a mesh's devices."""
     if mesh is None:
         return seeds.over_seeds(function, in_axes, donate, how, products)
+    program = over_devices(function, in_axes, mesh, donate, products, how)
+    return lambda *args: program(*place(args, in_axes, mesh))
+
+
+def over_devices(
+    function: Callable,
+    in_axes: tuple,
+    mesh: Mesh | AbstractMesh,
+    donate: tuple[int, ...] = (),
+    products: str = precision.EXACT,
+    how: str = "auto",
+) -> Any:
+    """Compile a function of one seed so that each device runs it for its share of the seeds.
+
+    Arguments must be in place. With an abstract mesh it can be lowered, for devices elsewhere.
+    """
     many = seeds.map_seeds(precision.bind(function, products), in_axes, how)
-    return _over_devices(many, in_axes, donate, mesh)
-
-
-def _over_devices(many: Callable, in_axes: tuple, donate: tuple[int, ...], mesh: Mesh) -> Callable:
-    """Compile a function of many seeds so that each device runs it on its share of them."""
     manual = {SEED} if mesh.shape[DATA] > 1 else {SEED, DATA}  # the compiler divides `data`
     mapped = jax.shard_map(
         many,
         mesh=mesh,
-        in_specs=jax.tree.map(_spec, in_axes, is_leaf=lambda axis: axis is None),
-        out_specs=_spec(0),
+        in_specs=jax.tree.map(spec_of, in_axes, is_leaf=lambda axis: axis is None),
+        out_specs=spec_of(0),
         axis_names=manual,
         check_vma=False,
     )
-    program = jax.jit(mapped, donate_argnums=donate, out_shardings=NamedSharding(mesh, _spec(0)))
-    return lambda *args: program(*place(args, in_axes, mesh))
+    return jax.jit(mapped, donate_argnums=donate, out_shardings=NamedSharding(mesh, spec_of(0)))
 
 
-def _spec(axis: int | None) -> PartitionSpec:
+def spec_of(axis: int | None) -> PartitionSpec:
+    """Return how a tree with this seed axis is divided: by seeds, or not at all (None)."""
     return PartitionSpec() if axis is None else PartitionSpec(SEED)
 
 

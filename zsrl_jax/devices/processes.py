@@ -3,8 +3,9 @@
 Every process runs the same command and holds the devices it sees; the mesh spans them all. Only
 the first process holds the run folder's lock, writes, evaluates and prints. The others get its
 results and its errors (`first`), and a signal to any process stops all (`check`). If a process
-dies, the others end within HEARTBEAT seconds; the same command again, in all of them, goes on from
-the last save. With one process, each function here does the obvious.
+dies, the others end at once (`peers`), at the latest after HEARTBEAT seconds; the same command
+again, in all of them, goes on from the last save. With one process, each function here does the
+obvious.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from jax._src.distributed import global_state  # the only access to its key-valu
 from jax.experimental import multihost_utils
 
 from zsrl_jax import errors
-from zsrl_jax.devices import signals
+from zsrl_jax.devices import peers, signals
 
 HEARTBEAT = 60  # seconds without a sign of life, after which a process counts as dead
 MEETING = 300  # seconds that processes wait for each other at the start
@@ -67,6 +68,8 @@ def join(coordinator: str | None, num_processes: int | None, process_id: int | N
         place, told = coordinator or "the first task's node", str(error).splitlines()[0]
         raise errors.ConfigError(f"the processes did not meet at {place}: {told}") from error
     multihost_utils.process_allgather(np.asarray(0))  # connects them while all are present
+    state = global_state
+    peers.watch(state.process_id, state.num_processes, str(state.coordinator_address), _store())
     if not is_first():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
 

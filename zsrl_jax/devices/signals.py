@@ -49,8 +49,8 @@ def noted() -> int:
 
 
 def check() -> None:
-    """Raise Stopped if a signal has come."""
-    if number := noted():
+    """Raise Stopped if a signal has come; a thread beside the main one goes on to its end."""
+    if (number := noted()) and threading.current_thread() is threading.main_thread():
         raise Stopped(signal.Signals(number).name)
 
 

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array
 from ml_collections import ConfigDict
 
 from zsrl_jax import learner, networks
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.encoders import losses
-from zsrl_jax.types import Encoder, Spec
+from zsrl_jax.types import Encoder, Params, Spec
 
 
 def from_objective(
@@ -27,10 +29,11 @@ def from_objective(
     objective: Callable,
     targets: Sequence[str] = (),
     sample: Callable | None = None,
+    phi: networks.Net | None = None,
 ) -> Encoder:
-    """Make an encoder whose phi and heads descend one objective together."""
+    """Make an encoder whose phi (on the sphere, if not given) and heads descend one objective."""
     radius = networks.sphere_radius(config.radius, config.dim)
-    phi = networks.sphere_mlp(spec.obs_dim, config.hidden, config.dim, radius)
+    phi = phi or networks.sphere_mlp(spec.obs_dim, config.hidden, config.dim, radius)
     nets = {"phi": phi, **heads}
 
     def bind(params):
@@ -61,3 +64,32 @@ def from_objective(
         return params["phi"]
 
     return Encoder(init, sample or draw, update, freeze, phi.apply)
+
+
+def over_second_moment(backward: Callable) -> tuple[Callable, Callable]:
+    """Make freeze(params, store) and features(params, obs) of phi = C^-1 B, C = E[B B^T]."""
+
+    def freeze(params, store):
+        moment = losses.second_moment(lambda obs: backward(params, obs), store)
+        inverse = jnp.linalg.pinv(moment, rtol=1e-6, hermitian=True)
+        return {"backward": params, "inverse": inverse}
+
+    def features(params, obs):
+        return backward(params["backward"], obs) @ params["inverse"]
+
+    return freeze, features
+
+
+def reached_features(encoder: Encoder, params: Params, rows: Array) -> Array:
+    """Return phi of rows 1, 2, ... of an episode, or of the transitions that led to them."""
+    if encoder.of_transitions:
+        return encoder.features(params, rows[..., :-1, :], rows[..., 1:, :])
+    return encoder.features(params, rows[..., 1:, :])
+
+
+def row_features(encoder: Encoder, params: Params, rows: Array) -> Array:
+    """Return phi of every row of an episode, or of what led to it; nothing leads to row 0."""
+    if not encoder.of_transitions:
+        return encoder.features(params, rows)
+    before = jnp.concatenate([rows[..., :1, :], rows[..., :-1, :]], axis=-2)
+    return encoder.features(params, before, rows)

@@ -7,6 +7,7 @@
 
 z is uniform on the sphere, or B of a shuffled state with probability `mix_ratio`. The paper's
 auxiliary loss on F.z has the weight `q_weight`, 0 by default as in the public code of the field.
+`actor_noise` and `backward_norm` are what tuned runs of the field add (the preset `fb_tuned`).
 As in the paper the actor is discarded and a new policy is trained on phi. With `policy.kind: own`
 that actor is the policy: the standard one-stage agent, z = E[B r], which is the regression on phi.
 """
@@ -22,6 +23,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import learner, networks
 from zsrl_jax.data.sampling import draw_transitions
 from zsrl_jax.encoders import losses
+from zsrl_jax.encoders.base import over_second_moment
 from zsrl_jax.types import Encoder, OwnPolicy, Spec
 
 
@@ -35,6 +37,8 @@ def default_config() -> ConfigDict:
             "q_weight": 0.0,  # weight of the auxiliary loss on F.z
             "noise": 0.2,  # of the next action
             "noise_clip": 0.3,
+            "actor_noise": 0.0,  # of the actor's own action in its loss (tuned runs: 0.2)
+            "backward_norm": False,  # LayerNorm and tanh in B's first layer (tuned runs: true)
         }
     )
 
@@ -83,7 +87,7 @@ def make_nets(config: ConfigDict, spec: Spec) -> Nets:
     """Build the three networks."""
     dim, radius = config.dim, networks.sphere_radius(config.radius, config.dim)
     return Nets(
-        networks.sphere_mlp(spec.obs_dim, config.hidden, dim, radius),
+        networks.sphere_mlp(spec.obs_dim, config.hidden, dim, radius, config.backward_norm),
         networks.twin(spec.obs_dim, spec.action_dim, dim, dim, config.width),
         networks.actor(spec.obs_dim, dim, spec.action_dim, config.width),
     )
@@ -132,12 +136,14 @@ def make_measure_step(config: ConfigDict, nets: Nets) -> Callable:
     return step
 
 
-def make_actor_step(nets: Nets) -> Callable:
+def make_actor_step(nets: Nets, noise: float = 0.0, clip: float = 0.0) -> Callable:
     """Make the actor's loss on (batch, z), for learner.Step: F and B are constants."""
 
     def step(part, params, target_params, batch_z, key):
         batch, z = batch_z
         action = nets.actor.apply(part, batch.obs, z)
+        if noise:
+            action = networks.smoothed_action(key, action, noise, clip)
         ahead = nets.forward.apply(params["measure"]["forward"], batch.obs, action, z)
         q = jnp.min(jnp.sum(ahead * z[None], axis=-1), axis=0)
         return -jnp.mean(q), {"encoder/q": jnp.mean(q)}
@@ -158,7 +164,11 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
 
     steps = [
         learner.Step("measure", make_measure_step(config, nets), config.learning_rate),
-        learner.Step("actor", make_actor_step(nets), config.learning_rate),
+        learner.Step(
+            "actor",
+            make_actor_step(nets, config.actor_noise, config.noise_clip),
+            config.learning_rate,
+        ),
     ]
     init, descend = learner.make(init_params, steps, {"measure": config.target_rate})
 
@@ -170,14 +180,10 @@ def make(config: ConfigDict, spec: Spec) -> Encoder:
         z = draw_z(key_z, state.params, batch)
         return descend(state, (batch, z), key_update, step)
 
-    def freeze(key, params, store):
-        params = params["measure"]["backward"]
-        moment = losses.second_moment(lambda obs: nets.backward.apply(params, obs), store)
-        inverse = jnp.linalg.pinv(moment, rtol=1e-6, hermitian=True)
-        return {"backward": params, "inverse": inverse}
+    invert, features = over_second_moment(nets.backward.apply)
 
-    def features(params, obs):
-        return nets.backward.apply(params["backward"], obs) @ params["inverse"]
+    def freeze(key, params, store):
+        return invert(params["measure"]["backward"], store)
 
     return Encoder(init, sample, update, freeze, features)
 

@@ -1,6 +1,6 @@
 """Domains and tasks; batched simulation; reward relabelling; pictures; foreign environments.
 
-`zsrl_jax.envs.suite` holds the twelve tasks as dm_control environments. It is not imported here,
+`zsrl_jax.envs.suite` holds the sixteen tasks as dm_control environments. It is not imported here,
 because dm_control loads a GL library. Everything else loads one only when it draws.
 """
 

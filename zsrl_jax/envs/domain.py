@@ -52,7 +52,7 @@ class Domain(NamedTuple):
     settle: int = 0
     episode_length: int = 1000
     camera: str | int = -1
-    standing: Start | None = None  # a start on its feet, if `start` seldom gives one
+    standing: Start | None = None  # a start for collections (on its feet), if `start` is narrow
     texts: Mapping[str, str] = {}  # tasks as reward texts over the quantities, if they have one
     xml: Callable[[], Mapping[str, str]] | None = None  # the model's files by name, first the main
 

@@ -1,11 +1,12 @@
 """The domains by name; a look-up that fails suggests the nearest name."""
 
 from zsrl_jax.envs.domain import Domain, Reward
-from zsrl_jax.envs.domains import cheetah, quadruped, walker
+from zsrl_jax.envs.domains import cheetah, point_mass_maze, quadruped, walker
 from zsrl_jax.errors import TaskError, missing_domain, unknown
 
 DOMAINS: dict[str, Domain] = {
-    domain.name: domain for domain in (cheetah.DOMAIN, walker.DOMAIN, quadruped.DOMAIN)
+    domain.name: domain
+    for domain in (cheetah.DOMAIN, walker.DOMAIN, quadruped.DOMAIN, point_mass_maze.DOMAIN)
 }
 
 

@@ -1,8 +1,8 @@
-"""The twelve tasks as ordinary dm_control environments, for its viewer and its wrappers.
+"""The sixteen tasks as ordinary dm_control environments, for its viewer and its wrappers.
 
-dm_control has six of them. The other six are its own physics and task classes with another
-reward, written with its `rewards.tolerance` and its sensors. They share no arithmetic with the
-closed forms of this package, so tests compare the two.
+dm_control has six of them. Six more are its own physics and task classes with another reward,
+written with its `rewards.tolerance` and its sensors. The four of the maze are a domain of our own.
+They share no arithmetic with the closed forms of this package, so tests compare the two.
 
     from zsrl_jax.envs import suite
     env = suite.load("walker", "flip", random=0)          # a dm_control Environment
@@ -11,15 +11,18 @@ closed forms of this package, so tests compare the two.
 Importing this module imports dm_control (and with it a GL library); `zsrl_jax.envs` does not.
 """
 
+import types
 from collections.abc import Callable
 from typing import Any
 
 import dm_control.suite
 import numpy as np
+from dm_control import mujoco
 from dm_control.rl import control
-from dm_control.suite import cheetah, common, quadruped, walker
-from dm_control.utils import rewards
+from dm_control.suite import base, cheetah, common, quadruped, walker
+from dm_control.utils import containers, rewards
 
+from zsrl_jax.envs.domains import point_mass_maze as maze
 from zsrl_jax.envs.registry import find_task
 
 FOREVER = float("inf")
@@ -88,6 +91,44 @@ class Jump(Stand):
         return super().get_reward(physics) * lifted
 
 
+class Reach(base.Task):
+    """The ball rewarded for being where a site of the maze is."""
+
+    def __init__(self, site: str, random: Any = None):
+        super().__init__(random=random)
+        self._site = site
+
+    def initialize_episode(self, physics: Any) -> None:
+        """Put the ball into the top left room."""
+        physics.data.qpos[:] = self.random.uniform(maze.LOW, maze.HIGH)
+        super().initialize_episode(physics)
+
+    def get_observation(self, physics: Any) -> dict[str, Any]:
+        """Return position and velocity."""
+        return {"position": physics.position(), "velocity": physics.velocity()}
+
+    def get_reward(self, physics: Any) -> Any:
+        """Return the tolerance of the distance between ball and site, seen from above."""
+        data = physics.named.data
+        away = data.geom_xpos["ball", :2] - data.site_xpos[self._site, :2]
+        return rewards.tolerance(np.linalg.norm(away), bounds=(0, maze.NEAR), margin=maze.NEAR)
+
+
+def _in_maze(task_name: str) -> Callable[..., Any]:
+    """Return a dm_control task constructor for a goal of the maze."""
+
+    def task(
+        time_limit: float = 20, random: Any = None, environment_kwargs: dict | None = None
+    ) -> control.Environment:
+        physics = mujoco.Physics.from_xml_path(str(maze.FILE))
+        goal = Reach(task_name.removeprefix("reach_"), random)
+        return control.Environment(
+            physics, goal, time_limit=time_limit, **(environment_kwargs or {})
+        )
+
+    return task
+
+
 def _planar(module: Any, make_task: Callable[[Any], Any], **settings: Any) -> Callable[..., Any]:
     """Return a dm_control task constructor for a planar domain."""
 
@@ -131,11 +172,17 @@ def _ours() -> dict[tuple[str, str], Callable[..., Any]]:
         ("walker", "flip"): _planar(walker, lambda random: Flip(random=random), **step),
         ("quadruped", "stand"): _bare_floor(Stand),
         ("quadruped", "jump"): _bare_floor(Jump),
+        **{(maze.DOMAIN.name, name): _in_maze(name) for name in maze.GOALS},
     }
 
 
 def register() -> None:
-    """Add the six tasks to dm_control's suite, so that its own `suite.load` finds them."""
+    """Add the ten tasks to dm_control's suite, so that its own `suite.load` finds them."""
+    if maze.DOMAIN.name not in dm_control.suite._DOMAINS:
+        ours = types.ModuleType(maze.DOMAIN.name, maze.__doc__)
+        ours.SUITE = containers.TaggedTasks()  # type: ignore[attr-defined]
+        dm_control.suite._DOMAINS[maze.DOMAIN.name] = ours
+        setattr(dm_control.suite, maze.DOMAIN.name, ours)
     for (domain, name), task in _ours().items():
         table = getattr(dm_control.suite, domain).SUITE
         if name not in table:

@@ -6,7 +6,7 @@
     mixture.sample(key, n), mixture.log_prob(x), mixture.bic(x), mixture.distribution()
 
 Reading order: linalg, moments, the covariance types (covariances, low_rank), mixture, pruning,
-start, em, moves, climbing, checks, fitting.
+start, em, moves, climbing, checks, fitting; projected.
 """
 
 from zsrl_jax.gmm.covariances import Diag, Full, Spherical, Tied
@@ -14,6 +14,7 @@ from zsrl_jax.gmm.em import Trace
 from zsrl_jax.gmm.fitting import fit
 from zsrl_jax.gmm.low_rank import LowRank
 from zsrl_jax.gmm.mixture import Mixture, from_sklearn, to_sklearn
+from zsrl_jax.gmm.projected import projected_log_prob, projected_score
 
 __all__ = [
     "Diag",
@@ -25,5 +26,7 @@ __all__ = [
     "Trace",
     "fit",
     "from_sklearn",
+    "projected_log_prob",
+    "projected_score",
     "to_sklearn",
 ]

@@ -92,6 +92,7 @@ class Options(NamedTuple):
     candidates: int = 1  # for each seed; 1: plain k-means++
     starts: int = 1  # of which the best goes on
     moves: int = 0  # rounds of splits and merges at most, before EM and between its runs
+    together: bool = False  # restarts in one batch: faster on an accelerator
 
     @property
     def family(self) -> Family:

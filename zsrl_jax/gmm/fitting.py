@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from zsrl_jax.devices.precision import backend
 from zsrl_jax.gmm.checks import (
     check_choices,
     check_least,
@@ -73,7 +74,7 @@ def fit_arrays(
     if options.num_restarts == 1:
         return restore(once(key), data)
     keys = jax.random.split(key, options.num_restarts)
-    fits = lax.map(once, keys) if jax.default_backend() == "cpu" else jax.vmap(once)(keys)
+    fits = jax.vmap(once)(keys) if options.together else lax.map(once, keys)
     best = jnp.argmax(fits[1].log_likelihood[:, -1])
     return restore(jax.tree.map(lambda leaf: leaf[best], fits), data)
 
@@ -147,6 +148,7 @@ def fit(
         2 + int(math.log(num_components)) if candidates is None else candidates,
         starts,
         rounds,
+        backend() != "cpu",
     )
     active = jnp.arange(num_components) < (num_components if num_active is None else num_active)
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights

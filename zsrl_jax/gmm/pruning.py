@@ -25,6 +25,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from zsrl_jax.devices.precision import backend
 from zsrl_jax.gmm.mixture import Mixture
 from zsrl_jax.gmm.moments import Density, Family, Scorer
 
@@ -35,7 +36,7 @@ SMALLEST_DIM = 40  # below this, the bound would read nearly all columns
 
 def pays(family: Family, dim: int) -> bool:
     """Tell whether to skip pairs: on a CPU, for types whose cost is in the pairs."""
-    return family.each is not None and dim >= SMALLEST_DIM and jax.default_backend() == "cpu"
+    return family.each is not None and dim >= SMALLEST_DIM and backend() == "cpu"
 
 
 def negligible(total: int, dead: float) -> float:

@@ -74,10 +74,10 @@ def _read(workdir: Path, meta: dict[str, Any]) -> Agent | Oracle:
     like = jax.tree.map(lambda leaf: _shape(*leaf), meta["tree"], is_leaf=is_leaf)
     kinds: tuple[Any, Any] = (Agent, AgentParams)
     made, holder = (Oracle, OracleParams) if "oracle" in meta["config"] else kinds
-    config = fields.with_defaults(meta["config"])
-    encoder = str(config.encoder.name) if made is Agent else None
+    encoder = str(meta["config"]["encoder"]["name"]) if made is Agent else None
     if lacking := missing_part(encoder, None):
         raise DataError(f"the agent in '{workdir}' {lacking}")
+    config = fields.with_defaults(meta["config"])  # now the encoder's own fields are known
     if lacking := missing_part(None, meta["domain"]):  # it acts without, but cannot be scored
         warnings.warn(f"to score or film it, the agent in '{workdir}' {lacking}", stacklevel=3)
     tree = checkpoint.restore(workdir / "agent", like)

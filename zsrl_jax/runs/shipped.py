@@ -86,13 +86,14 @@ def reduce(agent: Agent, member: int, num_states: int, num_tasks: int) -> Agent:
     def first(tree: Any) -> Any:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[member : member + 1], tree)
 
-    physics = params.prompt_physics
+    physics, before = params.prompt_physics, params.prompt_before
     small = AgentParams(
         encoder=first(params.encoder),
         actor=first(params.actor),
         tasks=None if params.tasks is None else first(params.tasks)[:, kept],
         normalizer=jax.tree.map(np.asarray, params.normalizer),
         prompt_obs=np.asarray(params.prompt_obs)[rows],
+        prompt_before=None if before is None else np.asarray(before)[rows],
         prompt_physics=None if physics is None else np.asarray(physics)[rows],
         centre=None if params.centre is None else first(params.centre),
         task_size=None if params.task_size is None else first(params.task_size)[:, kept],
@@ -135,7 +136,7 @@ def _prompted(agent: Agent, member: int, draw: np.random.Generator) -> np.ndarra
     rewards = columns @ np.concatenate([weights, mixed]).T
     half = rewards.shape[1] // 2
     rewards[:, half:] *= columns[:, [0]] > 0
-    phi = agent.features(agent.params.prompt_obs)[member].astype(np.float64)
+    phi = agent.features(agent.prompt_states)[member].astype(np.float64)
     phi = phi - phi.mean(axis=0)
     covariance = phi.T @ phi / len(phi)
     ridge = 1e-4 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))

@@ -29,6 +29,7 @@ NAMES: dict[str, Callable[..., ConfigDict]] = {
     "cheetah_fb_btd": _named("cheetah"),
     "walker_fb_btd": _named("walker"),
     "quadruped_fb_btd": _named("quadruped"),
+    "point_mass_maze_fb_btd": _named("point_mass_maze"),
 }
 
 

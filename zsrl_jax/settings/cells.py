@@ -2,6 +2,7 @@
 
 zsrl_jax.config("cheetah", "fb", "btd", scale="laptop")
 --config=configs/cell.py:cheetah,fb,btd,laptop         the same by flag
+--config=configs/cell.py:cheetah,fb_tuned,btd          a preset in the encoder's place
 --config=configs/oracle.py:walker,run                  TD3 on the true reward of a task
 """
 
@@ -15,7 +16,7 @@ from zsrl_jax.errors import ConfigError, TaskError, unknown
 from zsrl_jax.registration import missing_part
 from zsrl_jax.settings import fields
 from zsrl_jax.settings.names import OTHER
-from zsrl_jax.settings.scales import OF_ENCODER, SCALES, choose_scale
+from zsrl_jax.settings.scales import OF_DOMAIN, OF_ENCODER, PRESETS, SCALES, choose_scale
 from zsrl_jax.tasks import SAMPLERS
 
 
@@ -23,21 +24,28 @@ def config(domain: str, encoder: str, sampler: str, scale: str = "auto") -> Conf
     """Return the config of one run: a locked ConfigDict whose fields can be set.
 
     `domain` is a known one, or `other` for data of a robot of your own. `scale` is auto (paper
-    where JAX sees an accelerator, laptop on a CPU), paper, laptop or smoke.
+    where JAX sees an accelerator, laptop on a CPU), paper, laptop or smoke. An encoder may also be
+    a preset: fb_tuned is fb with the settings of published tuned runs.
     """
-    missing_part(encoder, None if domain == OTHER else domain)  # looks at entry points
+    preset = PRESETS.get(encoder)
+    base = preset.encoder if preset else encoder
+    missing_part(base, None if domain == OTHER else domain)  # looks at entry points
     known: dict[str, Iterable[str]] = {
         "domain": [*DOMAINS, OTHER],
-        "encoder": ENCODERS,
+        "encoder": [*ENCODERS, *PRESETS],
         "sampler": SAMPLERS,
     }
     for (kind, names), name in zip(known.items(), (domain, encoder, sampler), strict=True):
         if name not in names:
             raise TaskError(unknown(kind, name, names))
     chosen, reason = choose_scale(scale)
-    made = fields.get_config(domain, encoder, sampler).lock()  # scales add no field
-    for table in (SCALES[chosen], OF_ENCODER.get((chosen, encoder), {})):
+    made = fields.get_config(domain, base, sampler).lock()  # scales add no field
+    own = OF_ENCODER.get((chosen, base), {}), OF_DOMAIN.get((chosen, domain), {})
+    for table in (SCALES[chosen], *own):
         made.update(table)
+    if preset:
+        made.update(preset.fields)
+        made.encoder.batch, made.preset = preset.batch * made.encoder.batch, encoder
     made.scale, made.scale_reason = chosen, reason
     return made
 

@@ -31,6 +31,7 @@ CHOICES: dict[str, Iterable[str]] = {
     "encoder.radius": ("sqrt_d", "unit"),
     "policy.kind": ("td3", "own"),
     "policy.head": ("successor", "scalar"),
+    "evaluate.beside": ("auto", "always", "never"),
 }
 
 

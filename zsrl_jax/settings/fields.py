@@ -51,6 +51,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.domain = domain
     config.scale = "paper"  # set by the config's argument, which decides many fields
     config.scale_reason = ""
+    config.preset = ""  # the named settings that the run was made with, such as fb_tuned
     config.seed = 0  # first seed
     config.seeds = 5  # trained in one program (paper: 5)
     config.log_every = 1000  # updates between two lines of metrics
@@ -100,6 +101,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.tasks.discount = 0.99  # of feature occupancies (paper)
     config.tasks.num_subtrajectories = 10_000  # N_tau (paper)
     config.tasks.center = False  # take the mean behaviour out of the tasks (a departure)
+    config.tasks.behaviours = 0  # best pieces whose mean replaces each task; 0: its own (paper)
     config.tasks.min_length = 1  # steps of the shortest sub-trajectory
     config.tasks.max_length = 0  # steps of the longest sub-trajectory; 0: the episode's (paper)
     config.tasks.alpha = 0.5  # of mix: share of uniform tasks, from 0 (btd) to 1 (uniform)
@@ -143,6 +145,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.evaluate.episodes = 10  # per task and seed (paper)
     config.evaluate.seed = 0  # of the initial states, the same for every training seed
     config.evaluate.every = 0  # updates between scores during training; 0: only at the end
+    config.evaluate.beside = "auto"  # those scores in a thread: auto (accelerator), always, never
     return config
 
 

@@ -19,7 +19,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.settings import fields
-from zsrl_jax.settings.scales import SCALES
+from zsrl_jax.settings.scales import OF_DOMAIN, SCALES
 
 OTHER = "other"  # the domain of data whose robot the project does not know
 BARE = "laptop"  # the scale that is not in a folder's name
@@ -41,7 +41,7 @@ def cell_name(config: ConfigDict) -> str:
         known = tuple(DOMAINS[config.domain].tasks) if config.domain in DOMAINS else ()
         return "_".join([config.domain, "oracle", *(() if tasks == known else tasks)])
     sampler = "own" if is_own(config) else config.tasks.sampler
-    return f"{config.domain}_{config.encoder.name}_{sampler}"
+    return f"{config.domain}_{config.get('preset') or config.encoder.name}_{sampler}"
 
 
 def run_name(config: ConfigDict, data: str | os.PathLike[str] | None = None) -> str:
@@ -50,7 +50,7 @@ def run_name(config: ConfigDict, data: str | os.PathLike[str] | None = None) -> 
     `data` is where the run's data is; None if it is collected.
     """
     scale = () if config.scale == BARE else (config.scale,)
-    section, default = config.data, _default_data(config.scale)
+    section, default = config.data, _default_data(config.scale, config.domain)
     marks = READ if data is not None else COLLECTED
     found = [] if data is None else [data_name(data)]
     found += [
@@ -75,8 +75,9 @@ def _mark(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=2).hexdigest()
 
 
-def _default_data(scale: str) -> ConfigDict:
-    """Return a scale's defaults of the fields that decide which data a run reads."""
+def _default_data(scale: str, domain: str) -> ConfigDict:
+    """Return a cell's defaults of the fields that decide which data a run reads."""
     made = fields.get_config(OTHER, "fb", "btd").data
-    made.update(SCALES.get(scale, {}).get("data", {}))
+    for table in (SCALES.get(scale, {}), OF_DOMAIN.get((scale, domain), {})):
+        made.update(table.get("data", {}))
     return made

@@ -90,6 +90,50 @@ OF_ENCODER: dict[tuple[str, str], dict[str, Any]] = {
     ("smoke", "fb"): {"encoder": {"width": 32}},
 }
 
+
+# Fields that suit one domain, by scale and domain. The walker falls within some steps, so it looks
+# 20 steps ahead instead of 100; its tasks are what many short pieces have in common. In the maze
+# half of the data is by random actions from any room, because the explorer keeps to the walls; its
+# rewards are paid in few states, so more of them are labelled.
+OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
+    ("laptop", "walker"): {
+        "encoder": {"discount": 0.95},
+        "tasks": {"discount": 0.95, "max_length": 100, "behaviours": 100},
+        "policy": {"discount": 0.95, "per_task": 4},
+    },
+    ("laptop", "point_mass_maze"): {
+        "data": {
+            "episodes": 256,
+            "collect": {"random_steps": 128_000, "steps_per_update": 96.0, "standing": 0.9},
+        },
+        "infer": {"num_states": 20_000},
+    },
+}
+
+
+class Preset(NamedTuple):
+    """Named settings: an encoder with fields of its own, at any scale."""
+
+    encoder: str
+    fields: dict[str, Any]
+    batch: int  # times the scale's encoder.batch
+
+
+# Asked for in the place of an encoder's name. Tuned FB is what published runs of the field do.
+PRESETS = {
+    "fb_tuned": Preset(
+        "fb",
+        {
+            "encoder": {
+                "discount": 0.98, "mix_ratio": 0.5, "backward_norm": True, "actor_noise": 0.2,
+            },
+            "tasks": {"discount": 0.98},
+            "policy": {"discount": 0.98},
+        },
+        batch=2,
+    ),
+}  # fmt: skip
+
 # How the explorers that ship are trained (`experiments.explorers`).
 SHIPPED: dict[str, Any] = {
     "explorer": "train",

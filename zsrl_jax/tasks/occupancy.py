@@ -5,6 +5,12 @@
 A sub-trajectory: an episode uniformly, a length uniformly in [min_length, max_length] (0: T), a
 start uniformly among those that fit. What is centred, where anything is, are occupancies per step,
 psi(tau) / sum_t gamma^t: weighted means of phi, so that long and short pieces weigh the same.
+
+`behaviours` n > 0 (a departure; 0 is the paper) makes tasks of the kind that prompts are answered
+with (`infer.behaviours`): z_tau becomes the mean of the n task vectors whose pieces earn most under
+it. Such means differ by what many pieces have in common, so there is less to learn.
+
+Features of transitions lie in the row that each led to; a piece's first is then in row start + 1.
 """
 
 from collections.abc import Callable
@@ -26,6 +32,7 @@ class Behaviour(NamedTuple):
     phi: Callable[[Int[Array, " n"]], Float[Array, "n row d"]]  # features of whole episodes
     length: Int[Array, " episode"]
     dim: int
+    lag: int = 0  # row of a piece's first feature, after its first state: 1 for transitions
 
 
 class SubTrajectory(NamedTuple):
@@ -78,7 +85,8 @@ def occupancies(
 
     def psi(piece):
         phi = behaviour.phi(piece.episode[None])[0]
-        weight = occupancy_weight(piece.start[None], piece.length[None], phi.shape[0], discount)
+        first = piece.start[None] + behaviour.lag
+        weight = occupancy_weight(first, piece.length[None], phi.shape[0], discount)
         return (weight @ phi)[0]
 
     return jax.lax.map(psi, pieces, batch_size=CHUNK)
@@ -106,12 +114,33 @@ def task_vectors(
 
     None means the config's own `center`.
     """
-    radius = sphere_radius(config.radius, behaviour.dim)
-    if not (config.center if center is None else center):
+    radius, centre = sphere_radius(config.radius, behaviour.dim), None
+    if config.center if center is None else center:
+        mean = mean_features(behaviour, pieces, config.discount)
+        centre = jnp.mean(mean, axis=0)
+        mean = mean - centre[None]
+    elif config.behaviours:
+        mean = mean_features(behaviour, pieces, config.discount)
+    else:
         return project(occupancies(behaviour, pieces, config.discount), radius), None
-    mean = mean_features(behaviour, pieces, config.discount)
-    centre = jnp.mean(mean, axis=0)
-    return project(mean - centre[None], radius), centre
+    z = project(mean, radius)
+    return (best_means(z, mean, config.behaviours, radius) if config.behaviours else z), centre
+
+
+def best_means(
+    z: Float[Array, "n d"], mean: Float[Array, "n d"], number: int, radius: float
+) -> Float[Array, "n d"]:
+    """Replace each task vector by the mean of those of the pieces that earn most under it.
+
+    A piece of mean feature m_j earns m_j.z per step. The rule is that of `prompts.best_behaviours`.
+    """
+    number = min(number, z.shape[0])
+
+    def answer(one):
+        _, best = jax.lax.top_k(mean @ one, number)
+        return jnp.mean(z[best], axis=0)
+
+    return project(jax.lax.map(answer, z, batch_size=CHUNK), radius)
 
 
 def behaviour_sizes(

@@ -7,8 +7,9 @@
     btd_centered  as btd with `center`, whatever the config says
     mix           uniform with probability `alpha`, else btd
     goal_mix      half uniform, half phi(s) of states that an action reached, drawn from a pool
+    von_mises_fisher   as btd, with a mixture of von Mises-Fisher distributions
 
-`center` takes the mean behaviour out of the tasks of full_traj, subtraj, btd and mix:
+`center` takes the mean behaviour out of the tasks of all but uniform and goal_mix:
 
     z_tau = radius (m_tau - c) / |m_tau - c|,   m_tau = psi(tau) / sum_t gamma^t,   c = mean m_tau
 
@@ -28,7 +29,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import gmm
 from zsrl_jax.data.sampling import draw_places
 from zsrl_jax.networks import project, sphere_radius
-from zsrl_jax.tasks import occupancy
+from zsrl_jax.tasks import occupancy, von_mises_fisher
 from zsrl_jax.tasks.occupancy import Behaviour, task_vectors
 from zsrl_jax.types import Sampler
 
@@ -53,8 +54,8 @@ class Btd(NamedTuple):
     """The Behavioural Task Distribution: a mixture on the sphere of this radius."""
 
     radius: Float[Array, ""]
-    mixture: gmm.Mixture
-    trace: gmm.Trace  # log-likelihood by iteration
+    mixture: gmm.Mixture | von_mises_fisher.Directions
+    trace: gmm.Trace | von_mises_fisher.Climb  # log-likelihood by iteration
     centre: Float[Array, " d"] | None = None  # what occupancies per step were reduced by
 
 
@@ -66,7 +67,7 @@ class Mix(NamedTuple):
     other: Btd | Pool
 
     @property
-    def trace(self) -> gmm.Trace:
+    def trace(self) -> Any:
         """Return the trace of the mixture's fit; goal_mix has no mixture, so no such attribute."""
         return self.other.trace  # type: ignore[union-attr]
 
@@ -117,11 +118,17 @@ def fit_btd_centered(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDi
     return _fit_btd(key, behaviour, config, True)
 
 
-def _fit_btd(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict, center: bool) -> Btd:
+def fit_von_mises_fisher(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> Btd:
+    """Fit directions instead of points to the task vectors of sub-trajectories."""
+    return _fit_btd(key, behaviour, config, config.center, _fit_directions)
+
+
+def _fit_btd(key, behaviour: Behaviour, config: ConfigDict, center: bool, fit=None) -> Btd:
     key_piece, key_fit = jax.random.split(key)
     drawn = _draw(key_piece, behaviour, config)
     z, centre = task_vectors(behaviour, drawn, config, center)
-    return Btd(_radius(behaviour, config), *_fit_mixture(key_fit, z, config), centre)
+    mixture, trace = (fit or _fit_mixture)(key_fit, z, config)
+    return Btd(_radius(behaviour, config), mixture, trace, centre)
 
 
 def sample_btd(key: Key[Array, ""], params: Btd, num: int) -> Float[Array, "n d"]:
@@ -177,6 +184,11 @@ def _fit_mixture(key, z: Float[Array, "n d"], config: ConfigDict) -> tuple[gmm.M
     )
 
 
+def _fit_directions(key, z: Float[Array, "n d"], config: ConfigDict) -> tuple[Any, Any]:
+    fields = config.num_components, config.num_iters, config.tolerance
+    return von_mises_fisher.fit(key, z, *fields)
+
+
 def _draw(key: Key[Array, ""], behaviour: Behaviour, config: ConfigDict) -> occupancy.SubTrajectory:
     return occupancy.draw_pieces(key, behaviour, config, config.num_subtrajectories)
 
@@ -193,4 +205,5 @@ SAMPLERS: dict[str, Sampler] = {
     "btd_centered": Sampler(fit_btd_centered, sample_btd),
     "mix": Sampler(fit_mix, sample_mix),
     "goal_mix": Sampler(fit_goal_mix, sample_goal_mix),
+    "von_mises_fisher": Sampler(fit_von_mises_fisher, sample_btd),
 }

@@ -3,6 +3,7 @@
 phi of every state (if it fits into memory), its mean, and R^2 of each test task's reward.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from ml_collections import ConfigDict
 from zsrl_jax import td3
 from zsrl_jax.data import Dataset, Normalizer, fit_normalizer
 from zsrl_jax.encoders import ENCODERS
+from zsrl_jax.encoders.base import reached_features, row_features
 from zsrl_jax.envs import DOMAINS, relabel
 from zsrl_jax.prompts import task_vector
 from zsrl_jax.settings.names import is_own
@@ -50,7 +52,8 @@ def encode(run: Run, dataset: Dataset) -> Encoded:
     keys = stream_keys(run.keys, Stream.FREEZE)
     frozen = run.over_seeds(encoder.freeze, (0, 0, None))(keys, learnt, store)
     obs, physics = prompt_states(config, dataset)
-    report_r2(run, encoder, frozen, normalizer(obs), physics, dataset.domain)
+    seen = [normalizer(x) for x in (states_before(config, dataset, encoder), obs) if x is not None]
+    report_r2(run, encoder, frozen, seen, physics, dataset.domain)
     data = _policy_data(run, encoder, frozen, store, hosted)
     return Encoded(encoder, data, normalizer, hosted)
 
@@ -61,9 +64,9 @@ def see_behaviour(encoder: Encoder, data: td3.PolicyData) -> Behaviour:
     def phi(episode):
         if data.phi is not None:
             return data.phi[episode]
-        return encoder.features(data.encoder, data.store.obs[episode])
+        return row_features(encoder, data.encoder, data.store.obs[episode])
 
-    return Behaviour(phi, data.store.length, data.mean.shape[0])
+    return Behaviour(phi, data.store.length, data.mean.shape[0], int(encoder.of_transitions))
 
 
 def _policy_data(
@@ -71,29 +74,43 @@ def _policy_data(
 ) -> td3.PolicyData:
     """Compute features if they fit into memory, and their mean, for every seed."""
     config = run.config
-    states = int(store.obs.shape[0] * store.obs.shape[1])
-    size = 4 * states * config.encoder.dim * config.seeds / 2**30
     phi = None
-    if size <= config.policy.feature_gib and not hosted:
+    if stores_features(config, store.obs.shape) and not hosted:
+        phi = run.over_seeds(make_table(encoder), (0, None))(frozen, store.obs)
+    mean = make_mean(encoder, config.encoder.dim)
+    centre = run.over_seeds(mean, (0, None))(frozen, store)
+    centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
+    return td3.PolicyData(store, phi, frozen, centre, None)
 
-        def table(params, obs):
-            return jax.lax.map(lambda episode: encoder.features(params, episode), obs)
 
-        phi = run.over_seeds(table, (0, None))(frozen, store.obs)
+def stores_features(config: ConfigDict, shape: tuple[int, ...]) -> bool:
+    """Tell whether the features of states [episode, row, ...] fit into `policy.feature_gib`."""
+    size = 4 * shape[0] * shape[1] * config.encoder.dim * config.seeds
+    return size / 2**30 <= config.policy.feature_gib
+
+
+def make_table(encoder: Encoder) -> Callable:
+    """Make table(params, obs) -> phi of every state of the data."""
+
+    def table(params, obs):
+        return jax.lax.map(lambda episode: row_features(encoder, params, episode), obs)
+
+    return table
+
+
+def make_mean(encoder: Encoder, dim: int) -> Callable:
+    """Make mean(params, store) -> the mean of phi over the states that an action reached."""
 
     def mean(params, store):
         def add(total, episode):
             obs, length = episode
             reached = (jnp.arange(1, obs.shape[0]) <= length)[None].astype(jnp.float32)
-            return total + (reached @ encoder.features(params, obs[1:]))[0], None
+            return total + (reached @ reached_features(encoder, params, obs))[0], None
 
-        zero = jnp.zeros(config.encoder.dim)
-        total, _ = jax.lax.scan(add, zero, (store.obs, store.length))
+        total, _ = jax.lax.scan(add, jnp.zeros(dim), (store.obs, store.length))
         return total / jnp.sum(store.length)
 
-    centre = run.over_seeds(mean, (0, None))(frozen, store)
-    centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
-    return td3.PolicyData(store, phi, frozen, centre, None)
+    return mean
 
 
 def prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray | None]:
@@ -103,11 +120,23 @@ def prompt_states(config: ConfigDict, dataset: Dataset) -> tuple[Any, np.ndarray
     return jnp.asarray(dataset.obs[place], jnp.float32), physics
 
 
-def report_r2(run: Run, encoder: Any, frozen, obs, physics, domain: str | None) -> None:
-    """Log how well the features express each test task's reward, if rewards are known."""
+def states_before(config: ConfigDict, dataset: Dataset, encoder: Encoder) -> Any:
+    """Return the states that led to the prompt states, if phi is of transitions."""
+    if not encoder.of_transitions:
+        return None
+    episode, row = dataset.reached(config.infer.num_states, config.infer.seed)
+    return jnp.asarray(dataset.obs[episode, row - 1], jnp.float32)
+
+
+def report_r2(run: Run, encoder: Any, frozen, seen: list, physics, domain: str | None) -> None:
+    """Log how well the features express each test task's reward, if rewards are known.
+
+    `seen` is what phi takes: the states, or those before and after.
+    """
     if physics is None or domain not in DOMAINS:
         return
-    phi = np.asarray(run.local(run.over_seeds(encoder.features, (0, None))(frozen, obs)))
+    axes = (0, *(None for _ in seen))
+    phi = np.asarray(run.local(run.over_seeds(encoder.features, axes)(frozen, *seen)))
     section = run.config.infer
     centred = bool(section.intercept and run.config.policy.center_reward and not is_own(run.config))
     r2 = r2_by_task(phi, domain, physics, section.ridge, centred)

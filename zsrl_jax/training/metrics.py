@@ -9,6 +9,8 @@ import contextlib
 import json
 import os
 import time
+from collections import deque
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +35,41 @@ class Log:
         self._board: Any = None
         self._kept = 0  # bytes of an earlier run's file that this run keeps
         self._start = time.monotonic()
+        self._waiting: deque[tuple[int, float, Any]] = deque()  # lines behind one that is not ready
 
     def go_on_from(self, position: int) -> None:
         """Keep this many bytes of an earlier run's file; the first write deletes the rest."""
         self._kept = position
 
     def write(self, step: int, metrics: dict[str, Any]) -> None:
-        """Write one line: the step and every metric by seed."""
-        if self._silent:
-            return
-        line: dict[str, Any] = {"step": step, "seconds": round(time.monotonic() - self._start, 3)}
+        """Write one line: the step and every metric by seed; it waits behind lines of `later`."""
+        if not self._silent:
+            self._waiting.append((step, self._now(), metrics))
+            self.release()
+
+    def later(self, step: int, metrics: Future) -> None:
+        """Keep the place of a line whose metrics are still being computed."""
+        self._waiting.append((step, self._now(), metrics))
+
+    def release(self, before: float = 0.0) -> None:
+        """Write the lines that are ready, in order; wait for those of updates below `before`."""
+        while self._waiting:
+            step, seconds, metrics = self._waiting[0]
+            if isinstance(metrics, Future):
+                if step >= before and not metrics.done():
+                    return
+                metrics = metrics.result()
+            self._waiting.popleft()
+            self._put({"step": step, "seconds": seconds}, metrics)
+
+    def holds(self) -> bool:
+        """Tell whether a line is not written yet, because its metrics are not ready."""
+        return bool(self._waiting)
+
+    def _now(self) -> float:
+        return round(time.monotonic() - self._start, 3)
+
+    def _put(self, line: dict[str, Any], metrics: dict[str, Any]) -> None:
         line |= {name: _by_seed(value) for name, value in metrics.items()}
         try:
             if self._file is None:

@@ -28,10 +28,20 @@ from zsrl_jax.oracle import Oracle, OracleParams
 from zsrl_jax.runs import agent_files, provenance, results
 from zsrl_jax.settings.names import is_own
 from zsrl_jax.tasks import SAMPLERS, centre_of
-from zsrl_jax.training import data_source, streaming
-from zsrl_jax.training.encoded import DATA_AXES, OWN, SHARED, encode, prompt_states, report_r2
+from zsrl_jax.training import data_source, memory, streaming
+from zsrl_jax.training.blueprint import shape_of
+from zsrl_jax.training.encoded import (
+    DATA_AXES,
+    OWN,
+    SHARED,
+    encode,
+    prompt_states,
+    report_r2,
+    states_before,
+)
 from zsrl_jax.training.loop import Stream, stream_keys
 from zsrl_jax.training.run import Run, running
+from zsrl_jax.training.scoring import make_scorer
 from zsrl_jax.training.stage import learn
 from zsrl_jax.training.task_fit import fit_tasks, task_sizes
 from zsrl_jax.types import LearnerState
@@ -76,6 +86,9 @@ def complete(
     workdir = Path(workdir or data_source.default_folder(config, dataset))
     told: dict[str, Any] = {}
     with running(config, dataset, workdir, quiet, force) as (run, data):
+        memory.refuse_if_too_large(
+            config, shape_of(data), memory.device_limit(), jax.device_count()
+        )
         agent = _kind(config)(run, data)
 
         def conclude() -> None:
@@ -134,19 +147,21 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     if hosted:
         pool, sizes, data = streaming.to_accelerator((pool, sizes, data._replace(store=SHARED)))
     prompts, centre = prompt_states(config, dataset), centre_of(data.tasks)
-    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre, sizes)
+    before = states_before(config, dataset, encoder)
+    params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre, sizes, before)
 
     def finish(state: LearnerState) -> Agent:
         made = run.local(params._replace(actor=td3.acting(state)))
         return Agent(config, dataset.spec, dataset.domain, made, run.workdir)
 
-    parts = config.policy, encoder.features, SAMPLERS[config.tasks.sampler]
+    sampler = SAMPLERS[config.tasks.sampler]
+    parts = config.policy, encoder.features, sampler, encoder.of_transitions
     policy = td3.make(config.policy, dataset.spec, config.encoder.dim, td3.make_sample(*parts))
     feed: streaming.Feed = streaming.Resident(data, DATA_AXES)
     if hosted:
         halves = streaming.policy_halves(td3.make_draw(config.policy), td3.make_label(*parts))
         feed = streaming.Hosted(store, *halves, config.data.feed_updates, data, DATA_AXES)
-    return finish(learn(run, "policy", policy, feed, _evaluator(run, finish)))
+    return finish(learn(run, "policy", policy, feed, make_scorer(run, finish)))
 
 
 def _train_own(run: Run, dataset: Dataset) -> Agent:
@@ -163,8 +178,8 @@ def _train_own(run: Run, dataset: Dataset) -> Agent:
 
     encoder = module.make(config.encoder, spec)
     _, feed = streaming.place(config.data, dataset, normalizer, encoder.sample, run.mesh)
-    agent = finish(learn(run, "encoder", encoder, feed, _evaluator(run, finish)))
-    report_r2(run, own, agent.params.encoder, normalizer(obs), physics, dataset.domain)
+    agent = finish(learn(run, "encoder", encoder, feed, make_scorer(run, finish)))
+    report_r2(run, own, agent.params.encoder, [normalizer(obs)], physics, dataset.domain)
     return agent
 
 
@@ -192,29 +207,4 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
 
     policy = oracle.make_policy(config.policy, dataset.spec)
     feed = streaming.Resident(mesh.place(data, axes, run.mesh), axes)
-    return finish(learn(run, "policy", policy, feed, _evaluator(run, finish)))
-
-
-def _evaluator(
-    run: Run, finish: Callable[[LearnerState], Agent | Oracle]
-) -> Callable[[LearnerState, int], None] | None:
-    """Return the callback that scores the policy every `evaluate.every` updates, or None."""
-    section = run.config.evaluate
-    if not section.every:
-        return None
-
-    def score(state: LearnerState, done: int) -> None:
-        if done % section.every == 0:
-            agent = finish(state)
-            processes.first(lambda: tell(agent, done))
-
-    def tell(agent: Agent | Oracle, done: int) -> None:
-        scores = evaluate(agent, episodes=section.episodes, seed=section.seed, progress=False)
-        values = {
-            f"evaluate/{task}": scores.returns[:, i].mean(axis=-1)
-            for i, task in enumerate(scores.tasks)
-        }
-        values["evaluate/mean"] = scores.returns.mean(axis=(1, 2))
-        run.log.write(done, values)
-
-    return score
+    return finish(learn(run, "policy", policy, feed, make_scorer(run, finish)))

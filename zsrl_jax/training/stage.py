@@ -4,22 +4,18 @@ A save carries the settings that it was made with (`runs.identity`). A run with 
 goes on from it and ends as if it had never stopped. Any other run was refused before this point.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from zsrl_jax.devices import precision, processes, signals
+from zsrl_jax.devices import processes, signals
 from zsrl_jax.errors import DivergedError
 from zsrl_jax.runs import checkpoint, step_saves
-from zsrl_jax.seeds import pick_seed
 from zsrl_jax.training import metrics
-from zsrl_jax.training.divergence import guard, locate
-from zsrl_jax.training.loop import Stream, make_loop, stream_keys
+from zsrl_jax.training.chunks import Chunks
+from zsrl_jax.training.loop import Stream, stream_keys
 from zsrl_jax.training.run import Run
 from zsrl_jax.training.streaming import Feed
 from zsrl_jax.types import Encoder, Failure, LearnerState, Policy
@@ -61,7 +57,12 @@ class Work:
         return [None if save.folder is None else str(save.folder), *save[1:]]
 
     def save(self) -> None:
-        """Save the state, with all that a run needs to go on from it."""
+        """Save the state, with all that a run needs to go on from it.
+
+        Scores of this very update that are not there yet are noted as to be made again.
+        """
+        self.run.log.release(before=self.done)
+        self.pending = self.pending or self.run.log.holds()
         state = self.run.local(self.state)
         processes.first(lambda: self._write(state))
         self.saved = self.done
@@ -79,10 +80,21 @@ class Work:
         }
         self.good = step_saves.write(folder, self.done, state, meta, self.good)
 
+    def is_due(self, done: int) -> bool:
+        """Tell whether a save is due after so many updates."""
+        return done - self.saved >= self.run.config.checkpoint_every
+
     def seconds(self) -> float:
         """Return the time spent on this stage, including earlier runs."""
         worked = self.done > self.found
         return round(self.spent + (time.monotonic() - self.start if worked else 0.0), 1)
+
+
+class OnChunk(NamedTuple):
+    """What is done with the state after a chunk: where it is due, nothing is sent ahead."""
+
+    call: Callable[[LearnerState, int], None]
+    is_due: Callable[[int], bool] = lambda done: True
 
 
 def learn(
@@ -90,80 +102,65 @@ def learn(
     stage: str,
     learner: Encoder | Policy,
     feed: Feed,
-    on_chunk: Callable[[LearnerState, int], None] | None = None,
+    on_chunk: OnChunk | None = None,
 ) -> LearnerState:
     """Train a stage to its last update, for all seeds, and return its state."""
     config, total = run.config, run.config[stage].updates
     key_init, key_loop = (stream_keys(run.keys, stream) for stream in STREAMS[stage])
     work = Work(run, stage, run.over_seeds(learner.init, (0,))(key_init))
-    advance = _make_advance(run, learner, feed, key_loop)
     if work.done < total:
         run.forget_after(stage)
     refuse_if_all_failed(run)
-
-    def after_chunk() -> None:
-        """Do what follows a chunk; after a signal, the run that goes on from here does it."""
-        work.pending = on_chunk is not None
-        try:
-            processes.check()
-            if on_chunk is not None:
-                on_chunk(work.state, work.done)
-        except signals.Stopped:
-            work.save()
-            raise
-        work.pending = False
-        due = work.done - work.saved >= config.checkpoint_every or work.done >= total
-        if due or run.all_failed():
-            work.save()
+    chunks = Chunks(work, learner, feed, key_loop)
 
     with metrics.progress(stage, total, work.done, run.quiet) as bar:
         if work.pending:
-            after_chunk()
+            _after_chunk(work, on_chunk, total)
         while work.done < total:
-            length = min(config.log_every - work.done % config.log_every, total - work.done)
-            values = advance(work, length)
-            run.log.write(work.done, values)
-            metrics.show(bar, values, SHOWN.get(stage, ()))
-            bar.update(length)
-            after_chunk()
-            refuse_if_all_failed(run)
+            if _may_send(work, chunks, on_chunk, total):
+                chunks.send(min(config.log_every - chunks.sent % config.log_every,
+                                total - chunks.sent))  # fmt: skip
+            else:
+                chunks.settle()
+            while chunks.landed:
+                done, values = chunks.landed.popleft()
+                run.log.write(done, values)
+                metrics.show(bar, values, SHOWN.get(stage, ()))
+                bar.update(done - work.done)
+                work.done = done
+                if run.all_failed():
+                    chunks.drop()
+                if work.done == chunks.sent:
+                    _after_chunk(work, on_chunk, total)
+                refuse_if_all_failed(run)
     run.seconds[stage] = work.seconds()
     return work.state
 
 
-def _make_advance(run: Run, learner: Encoder | Policy, feed: Feed, keys: jax.Array) -> Callable:
-    """Make advance(work, length) -> metrics: one chunk, compiled once per length."""
-    programs: dict[int, Callable] = {}
-    learner = learner._replace(sample=feed.sample_of(learner))
-    axes, products = feed.seed_axes(), run.config.get("precision", precision.EXACT)
+def _may_send(work: Work, chunks: Chunks, on_chunk: OnChunk | None, total: int) -> bool:
+    """Tell whether a chunk may follow those that are on their way: nothing needs their state."""
+    if not chunks.flying or chunks.sent >= total:
+        return not chunks.flying
+    due = work.is_due(chunks.sent) or (on_chunk is not None and on_chunk.is_due(chunks.sent))
+    return not due and not signals.noted()
 
-    def play(work: Work, start: int, length: int, part: Any) -> dict[str, np.ndarray]:
-        if length not in programs:
-            loop = guard(make_loop(learner.sample, learner.update, length))
-            programs[length] = run.over_seeds(
-                loop, (0, 0, axes, None, 0), donate=(0,), products=products
-            )
-        alive = np.array([i not in run.failed for i in range(len(keys))])
-        args = keys, part, jnp.asarray(start), jnp.asarray(alive)
-        work.state, values, good = programs[length](work.state, *args)
-        values, good = jax.device_get(run.local((values, good)))
-        work.done += length
-        for place in np.flatnonzero(alive & ~good).tolist():
-            state, read = run.local((work.state, part))
-            mine = (pick_seed(state, 0, place), keys[place], pick_seed(read, axes, place))
-            find = precision.bind(locate, products)
-            step, quantity = find(learner, *mine, range(start, work.done))
-            run.fail(place, work.stage, step, quantity, start)
-        return values
 
-    def advance(work: Work, length: int) -> dict[str, np.ndarray]:
-        seen = [
-            jax.tree.map(lambda x, share=num / length: x * share, play(work, first, num, part))
-            for first, num, part in feed.windows(keys, work.done, length)
-        ]
-        return jax.tree.map(lambda *parts: sum(parts), *seen)
-
-    return advance
+def _after_chunk(work: Work, on_chunk: OnChunk | None, total: int) -> None:
+    """Do what follows a chunk; after a signal, the run that goes on from here does it."""
+    work.pending = on_chunk is not None and on_chunk.is_due(work.done)
+    try:
+        processes.check()
+        if on_chunk is not None and work.pending:
+            on_chunk.call(work.state, work.done)
+    except signals.Stopped:
+        work.run.log.release(before=math.inf)
+        work.save()
+        raise
+    work.pending = False
+    if work.done >= total:
+        work.run.log.release(before=math.inf)
+    if work.is_due(work.done) or work.done >= total or work.run.all_failed():
+        work.save()
 
 
 def refuse_if_all_failed(run: Run) -> None:

@@ -79,7 +79,7 @@ class Hosted(NamedTuple):
                 while start < end or flying:
                     while start < end and len(flying) < AHEAD:
                         num = min(self.window, end - start)
-                        flying.append((start, num, pool.submit(_ship, self, keys, start, num)))
+                        flying.append((start, num, pool.submit(ship, self, keys, start, num)))
                         start += num
                     first, num, drawn = flying.popleft()
                     yield first, num, Fed(jnp.asarray(first), drawn.result(), self.rest)
@@ -150,7 +150,7 @@ def to_accelerator(tree: Any) -> Any:
 _programs: dict[tuple[Callable, int], Callable] = {}
 
 
-def _ship(data: Hosted, keys: Array, start: int, num: int) -> Any:
+def ship(data: Hosted, keys: Array, start: int, num: int) -> Any:
     """Draw on the host for every seed and update, [seed, update, ...]; send it to the device."""
     place = (data.draw, num)
     if place not in _programs:

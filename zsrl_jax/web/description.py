@@ -21,6 +21,7 @@ EXAMPLES = (  # shown as buttons, if the domain has their quantities
     ("go forwards", "speed"), ("go backwards", "-speed"), ("stand tall", "height"),
     ("lie low", "-height"), ("stand still", "-abs(speed)"), ("upside down", "-uprightness"),
     ("turn over", "abs(angular_momentum_y)"), ("fast and upright", "speed*(uprightness>0.8)"),
+    ("to the right wall", "x"), ("along the lower wall", "(y<-0.2)*abs(speed_x)"),
 )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def describe(
     files = tracing.find_xml(domain)
     physics = np.asarray(agent.params.prompt_physics, np.float64)
     columns = quantity_columns(domain, physics)
-    phi = agent.features(agent.params.prompt_obs)[member]
+    phi = agent.features(agent.prompt_states)[member]
     arrays = feature_layers(agent, member) | actor_layers(agent, member)
     arrays |= _prompt_arrays(agent, member, phi)
     arrays |= {f"quantity/{name}": column for name, column in columns.items()}
@@ -71,6 +72,7 @@ def _inference(agent: Agent) -> dict[str, Any]:
         "grid": GRID.tolist(),
         "goal_ridge": GOAL_RIDGE,
         "behaviours": int(config.infer.behaviours),
+        "task_behaviours": int(config.tasks.behaviours),
         "nearest": int(config.infer.nearest),
         "discount": float(config.tasks.discount),
         "clip": clip if np.isfinite(clip) else None,
@@ -118,7 +120,7 @@ def _live(domain: Domain) -> dict[str, Any]:
 
 def _robot(domain: Domain, files: Mapping[str, str], physics: np.ndarray) -> dict[str, Any]:
     """Return how the robot is stepped and posed."""
-    model = domain.model()
+    model, slide = domain.model(), mujoco.mjtJoint.mjJNT_SLIDE
     joints = []
     for j in range(model.njnt):
         kind, at = int(model.jnt_type[j]), int(model.jnt_qposadr[j])
@@ -138,6 +140,7 @@ def _robot(domain: Domain, files: Mapping[str, str], physics: np.ndarray) -> dic
         "joints": joints,
         "control": [low.tolist(), high.tolist()],
         "native": bool(np.all(low == -1) and np.all(high == 1)),
+        "arena": bool((model.jnt_type == slide).all() and not model.jnt_axis[:, 2].any()),
         "planar": not bool((model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).any()),
     }
 

@@ -20,6 +20,11 @@ def member_of(tree: Any, member: int) -> Any:
 
 def feature_layers(agent: Agent, member: int) -> dict[str, np.ndarray]:
     """Return phi's layers by name; refuse an encoder whose features they do not give."""
+    if agent.of_transitions:
+        raise DataError(
+            f"the page shows features of states, and those of the encoder "
+            f"'{agent.config.encoder.name}' are of transitions: expected another encoder"
+        )
     params = member_of(agent.params.encoder, member)
     inverse = params.get("inverse") if isinstance(params, dict) else None
     net = params.get("backward", params) if isinstance(params, dict) else {}
@@ -41,7 +46,7 @@ def feature_layers(agent: Agent, member: int) -> dict[str, np.ndarray]:
 def _unknown(agent: Agent) -> str:
     return (
         f"the page cannot compute the features of the encoder '{agent.config.encoder.name}': "
-        "expected a ReLU network on a sphere, as the seven encoders of zsrl_jax are"
+        "expected a ReLU network on a sphere, as most encoders of zsrl_jax are"
     )
 
 

@@ -9,16 +9,18 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from zsrl_jax import td3
+from zsrl_jax.devices.precision import EXACT
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.errors import DataError
 from zsrl_jax.seeds import over_seeds, seed_keys
 from zsrl_jax.settings import fields as defaults
+from zsrl_jax.settings.scales import ENCODERS as PAPER
 from zsrl_jax.tasks import SAMPLERS, Uniform
 from zsrl_jax.training.encoded import DATA_AXES
 from zsrl_jax.training.loop import make_loop
 from zsrl_jax.types import Spec, Store
 
-NAMES = [*ENCODERS, "policy"]
+NAMES = [*PAPER, "policy"]  # those that have a twin in PyTorch
 SIZES: dict[str, dict[str, Any]] = {  # paper: as in settings/fields.py, fb and policy 1024 wide
     "tiny": {"hidden": (16, 16), "batch": 16, "width": 16, "num_tasks": 4, "per_task": 4},
     "laptop": {"batch": 512, "width": 256, "num_tasks": 32, "per_task": 16},
@@ -51,10 +53,10 @@ class Case(NamedTuple):
         }
         return state, keys, self.data._replace(**spread)
 
-    def program(self, num: int, length: int) -> Callable[[], None]:
+    def program(self, num: int, length: int, products: str = EXACT) -> Callable[[], None]:
         """Return a function that runs `length` updates of `num` seeds and waits for them."""
         loop = make_loop(self.learner.sample, self.learner.update, length)
-        run = over_seeds(loop, (0, 0, self.axes, None), donate=(0,))
+        run = over_seeds(loop, (0, 0, self.axes, None), donate=(0,), products=products)
         return _advance(run, length, *self.seeds(num))
 
     def constant(self, length: int) -> Callable[[], None]:
@@ -113,7 +115,7 @@ def build(name: str, size: str, rows: int = 100_000, **fields: Any) -> Case:
     config.encoder.update({k: v for k, v in given.items() if k in config.encoder})
     config.policy.update({k: v for k, v in given.items() if k in config.policy})
     dim, episodes = config.encoder.dim, max(rows // STEPS, 1)
-    store = _noise(episodes)
+    store = make_noise(episodes)
     if name != "policy":
         learner = ENCODERS[name].make(config.encoder, SPEC)
         return Case(name, size, config.encoder, learner, store, None)
@@ -132,7 +134,8 @@ def _rows(*shape: int) -> np.ndarray:
     return np.resize(noise, shape)
 
 
-def _noise(episodes: int) -> Store:
+def make_noise(episodes: int) -> Store:
+    """Make a store of noise with cheetah's widths."""
     return Store(
         obs=jnp.asarray(_rows(episodes, STEPS + 1, SPEC.obs_dim)),
         action=jnp.tanh(_rows(episodes, STEPS, SPEC.action_dim)),

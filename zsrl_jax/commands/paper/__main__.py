@@ -15,7 +15,7 @@ from zsrl_jax.commands import cli
 from zsrl_jax.commands.paper.cells import Cell, Place, cells_of, parse_fields
 from zsrl_jax.commands.paper.jobs import Jobs, parse_parameters, run_jobs
 from zsrl_jax.commands.paper.launch import accelerators, cores_for_cells, part, run_here, waves
-from zsrl_jax.commands.paper.plan import check_folders, study_names, tell, write_plan
+from zsrl_jax.commands.paper.plan import check_folders, narrow, study_names, tell, write_plan
 from zsrl_jax.commands.paper.progress import Progress
 from zsrl_jax.commands.report.markdown import write_study
 from zsrl_jax.commands.report.tables import as_text
@@ -27,6 +27,8 @@ SCALE = flags.DEFINE_string("scale", "auto", "laptop, paper, smoke, or auto (by 
 OUT = flags.DEFINE_string("out", "runs/paper", "folder for runs and figures")
 DOMAINS = flags.DEFINE_list("domains", [], "only these; default: the study's own")
 ENCODERS = flags.DEFINE_list("encoders", [], "only these; default: the study's own")
+SAMPLERS = flags.DEFINE_list("samplers", [], "only these of the study's own; default: all")
+ORACLE = flags.DEFINE_bool("oracle", True, "also TD3 on true rewards, where the study has it")
 SEEDS = flags.DEFINE_integer("seeds", 0, "seeds of every cell; default: the scale's", 0)
 COLLECTIONS = flags.DEFINE_integer(
     "collections", 0, "datasets that the seeds are spread over; default: the scale's", 0
@@ -51,6 +53,7 @@ def main(argv) -> None:
     )
     place = Place(Path(OUT.value), scale, size, parse_fields(SET.value))
     plans = {name: cells_of(name, place) for name in names}
+    plans = narrow(plans, SAMPLERS.value, ORACLE.value)
     for cell in dict.fromkeys(cell for cells in plans.values() for cell in cells):
         checks.check(cell.config(place))
     if DRY.value:

@@ -32,6 +32,22 @@ def study_names(args: list[str]) -> list[str]:
     return list(STUDIES) if args[0] == "all" else args
 
 
+def narrow(
+    plans: dict[str, list[Cell]], samplers: list[str], oracle: bool
+) -> dict[str, list[Cell]]:
+    """Leave out cells of other samplers than those named (none: all), and oracles if asked."""
+    every = [cell for cells in plans.values() for cell in cells if cell.kind != "oracle"]
+    known = dict.fromkeys(cell.sampler for cell in every)
+    for name in samplers:
+        if name not in known:
+            raise TaskError(unknown("sampler of this study", name, known))
+    wanted = samplers or list(known)
+    return {
+        study: [c for c in cells if (oracle if c.kind == "oracle" else c.sampler in wanted)]
+        for study, cells in plans.items()
+    }
+
+
 def check_folders(cells: list[Cell], place: Place) -> None:
     """Refuse a folder whose runs have other settings, before anything in it is changed."""
     for cell in cells:

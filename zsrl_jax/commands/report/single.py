@@ -126,8 +126,8 @@ def _defaults(config: dict[str, Any]) -> Any:
     try:
         if "oracle" in config:
             return cells.oracle_config(config["domain"], config["oracle"]["tasks"], config["scale"])
-        names = config["domain"], config["encoder"]["name"], config["tasks"]["sampler"]
-        return cells.config(*names, config["scale"])
+        name = config.get("preset") or config["encoder"]["name"]
+        return cells.config(config["domain"], name, config["tasks"]["sampler"], config["scale"])
     except ZsrlError:  # an encoder or a domain of the user's own, not registered here
         return fields.defaults_of(config)
 

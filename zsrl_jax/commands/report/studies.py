@@ -9,6 +9,7 @@ from zsrl_jax.commands.report import charts, comparisons, lines, measures, singl
 from zsrl_jax.commands.report.figures import Chart
 from zsrl_jax.commands.report.load import Loaded, Row
 from zsrl_jax.commands.report.tables import Entry, Table, score_entry
+from zsrl_jax.settings.scales import ENCODERS
 
 
 class Section(NamedTuple):
@@ -43,11 +44,35 @@ def sampler_table(study: Loaded) -> Table:
     return Table(title, head, body)
 
 
+GROUPS = {"paper": "The paper's encoders: ", "other": "Other encoders: "}
+
+
+def by_group(study: Loaded) -> dict[str, Loaded]:
+    """Split a study into the paper's encoders and the rest; one group if it has one kind alone."""
+    known = [name in ENCODERS for name in study.names("encoder")]
+    if all(known) or not any(known):
+        return {"": study}
+    parts: dict[str, Loaded] = {}
+    for group in GROUPS:
+        mine = group == "paper"
+        rows = [r for r in study.rows if r.kind == "oracle" or (r.encoder in ENCODERS) == mine]
+        parts[group] = study._replace(rows=rows)
+    return parts
+
+
 def draw_main(study: Loaded) -> Section:
-    """Draw bars and profiles; make tables of tasks, wins and losses, and interquartile means."""
-    compared = [*comparisons.comparisons(study), comparisons.aggregate(study)]
-    tabled = [*compared, *tables.by_task(study)]
-    return Section(study, [charts.bars(study), charts.profiles(study)], tabled)
+    """Draw bars and profiles; make tables of tasks, wins and losses, and interquartile means.
+
+    The paper's encoders and the rest are shown apart; comparisons are corrected over all of them.
+    """
+    drawn, tabled = [], list(comparisons.comparisons(study))
+    for group, part in by_group(study).items():
+        told, end = GROUPS.get(group, ""), f"_{group}" if group else ""
+        for chart in (charts.bars(part), charts.profiles(part)):
+            drawn.append(chart._replace(name=chart.name + end, caption=told + chart.caption))
+        made = [comparisons.aggregate(part), *tables.by_task(part)]
+        tabled += [table._replace(title=told + table.title) for table in made]
+    return Section(study, drawn, tabled)
 
 
 def draw_spread(study: Loaded) -> Section:

@@ -214,7 +214,8 @@ class Page {
     const hit = this.scene.pick(x, y);
     if (!hit) return;
     const { point, ray, body } = hit, direction = ray.clone();
-    if (this.facts.planar) {
+    if (this.facts.arena) direction.z = 0;
+    else if (this.facts.planar) {
       const centre = this.scene.centre();
       direction.set(Math.sign(centre[0] - point.x) || 1, 0, 0.35);
     } else direction.z = Math.max(direction.z, 0.15);

@@ -24,14 +24,14 @@ export class Agent {
     const fit = this.regress("all", values, () => true, this.facts.ridge);
     const r2 = this.heldOut(values, fit.strength);
     const z = this.facts.own ? this.moment(values) : fit.z;
-    return { ...this.answer(z, true), r2, ridge: fit.strength };
+    return { ...this.answer(z, false), r2, ridge: fit.strength };
   }
 
   // Answer a state to reach.
   ofGoal(obs) {
     const aim = this.features(obs);
     const z = this.facts.own ? aim : this.goalVector(aim);
-    return { ...this.answer(z, true), r2: NaN, far: this.outside([obs]) };
+    return { ...this.answer(z, false), r2: NaN, far: this.outside([obs]) };
   }
 
   // Answer a behaviour to repeat.
@@ -44,7 +44,7 @@ export class Agent {
       this.features(obs).forEach((value, j) => { z[j] += weight * value; });
     });
     const mean = z.map((value, j) => value / total - (centre ? centre[j] : 0));
-    return { ...this.answer(mean, false), r2: NaN, far: this.outside(states) };
+    return { ...this.answer(mean, true), r2: NaN, far: this.outside(states) };
   }
 
   refuseConstant(values) {
@@ -141,7 +141,8 @@ export class Agent {
   }
 
   // Return what the policy is asked for: z, or behaviours of the data that fit it.
-  answer(own, mayReplace) {
+  // A demonstration's z (`shown`) is answered as its piece was made a training task.
+  answer(own, shown) {
     let z = this.onSphere(own), cosine = NaN;
     if (this.tasks) {
       const number = this.tasks.length / this.dim, size = this.arrays.get("task_size");
@@ -152,10 +153,11 @@ export class Agent {
         products[t] = sum;
       }
       cosine = products.reduce((a, b) => Math.max(a, b), -Infinity) / this.facts.radius ** 2;
-      const { behaviours, nearest } = this.facts;
-      if (mayReplace && behaviours) {
+      const nearest = shown ? 0 : this.facts.nearest;
+      const behaviours = shown ? this.facts.task_behaviours : this.facts.behaviours;
+      if (behaviours) {
         z = this.meanOfBest(products.map((p, t) => Math.fround(p) * size[t]), behaviours);
-      } else if (mayReplace && nearest) {
+      } else if (nearest) {
         z = this.meanOfBest(products, nearest);
       }
     }

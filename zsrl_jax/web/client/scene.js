@@ -137,8 +137,10 @@ export class Scene {
     this.orbit.maxDistance = 14 * reach;
     this.orbit.maxPolarAngle = 0.495 * Math.PI;
     this.orbit.target.set(centre[0], centre[1], 0.55 * reach);
-    const side = this.robot.facts.planar ? [0.9, -5.2, 1.5] : [-3.4, -4.0, 2.3];
-    this.camera.position.set(...side.map((x, i) => centre[i] * (i < 2) + x * reach));
+    if (robot.facts.arena) this.orbit.target.set(0, 0, 0); // seen from above, as a whole
+    const side = robot.facts.arena ? [0, -1.1, 2.2] : this.robot.facts.planar ? [0.9, -5.2, 1.5] : [-3.4, -4.0, 2.3];
+    const beside = robot.facts.arena ? [0, 0, 0] : centre;
+    this.camera.position.set(...side.map((x, i) => beside[i] * (i < 2) + x * reach));
     const span = 3.5 * reach, view = this.sun.shadow.camera;
     Object.assign(view, { left: -span, right: span, top: span, bottom: -span, near: 0.1, far: 14 * reach });
     view.updateProjectionMatrix();
@@ -170,7 +172,9 @@ export class Scene {
 
   // Show a state as a ghost beside the robot; null hides it.
   showGhost(physics) {
-    for (const ghost of this.ghosts) ghost.visible = physics !== null;
+    this.ghosts.forEach((ghost, i) => { // walls have none
+      ghost.visible = physics !== null && this.parts[i].userData.body !== 0;
+    });
     if (physics === null) return;
     const { robot } = this;
     robot.place(physics, robot.shadow);
@@ -179,6 +183,7 @@ export class Scene {
 
   // Return the shift that brings a ghost beside the robot, whatever its own place is.
   ghostShift(data) {
+    if (this.robot.facts.arena) return [0, 0, 0];
     const here = this.centre(), there = data.subtree_com;
     const aside = this.robot.facts.planar ? [0, 1.1 * this.reach] : [1.6 * this.reach, 0];
     return [here[0] - there[3] + aside[0], here[1] - there[4] + aside[1], 0];
@@ -229,9 +234,10 @@ export class Scene {
     this.adapt(now);
     this.move(this.parts, this.robot.data);
     const centre = this.centre(), { orbit, camera } = this;
-    const dx = centre[0] - orbit.target.x;
+    const still = this.robot.facts.arena; // the camera stays where it is
+    const dx = still ? 0 : centre[0] - orbit.target.x;
     const dy = this.robot.facts.planar ? 0 : centre[1] - orbit.target.y;
-    const dz = 0.06 * (Math.max(centre[2], 0.4 * this.reach) - orbit.target.z);
+    const dz = still ? 0 : 0.06 * (Math.max(centre[2], 0.4 * this.reach) - orbit.target.z);
     for (const vector of [orbit.target, camera.position]) {
       vector.x += dx;
       vector.y += dy;

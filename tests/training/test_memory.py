@@ -1,0 +1,99 @@
+"""A run's memory before it starts: shapes against the compiler, the table, and what is refused."""
+
+import pytest
+
+from zsrl_jax.commands import doctor, sizes
+from zsrl_jax.devices import peaks
+from zsrl_jax.errors import ConfigError
+from zsrl_jax.settings.cells import config as get_cell
+from zsrl_jax.training import memory
+from zsrl_jax.training.blueprint import DataShape, programs, shape_of
+from zsrl_jax.training.memory import GB, Need
+from zsrl_jax.types import Spec
+
+SMALL = DataShape(20, 30, Spec(4, 2))
+
+
+def test_shapes_tell_what_the_compiler_tells():
+    """Results and donated state are exact before anything is compiled."""
+    config = get_cell("other", "lra_p", "uniform", "smoke")
+    config.seeds = 2
+    first = next(programs(config, SMALL))
+    shapes, compiled = memory.by_shapes(first), memory.by_compiler(first)
+    assert shapes.reused == memory.size_of(first.args[0]) > 0  # the whole state is donated
+    for field in ("results", "reused"):
+        told, found = getattr(shapes, field), getattr(compiled, field)
+        assert abs(told - found) <= 1024, field  # small ones are laid out with gaps
+    assert compiled.temporaries > 0 and compiled.flops > 0 and shapes.temporaries == 0
+
+
+@pytest.fixture(scope="module")
+def paper():
+    config = get_cell("cheetah", "aenc", "uniform", "paper")
+    return config, shape_of(config)
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(5.2, "program 'features' of 5 seed"), (0.3, "a smaller batch, or config.data.device_gib")],
+)
+def test_what_cannot_fit_is_refused_before_it_starts(paper, limit, told):
+    with pytest.raises(ConfigError, match=told) as caught:
+        memory.refuse_if_too_large(*paper, int(limit * GB))
+    assert "GB for it: set " in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_advice_is_right(paper):
+    """Fewer seeds, as the message says, are not refused by their shapes."""
+    config, shape = paper
+    with pytest.raises(ConfigError, match="config.seeds=([0-9]+) per device") as caught:
+        memory.refuse_if_too_large(config, shape, int(5.2 * GB))
+    fewer = int(str(caught.value).partition("config.seeds=")[2].split()[0])
+    assert 1 <= fewer < 5 and "config.policy.feature_gib=0 (" in str(caught.value)
+    config = config.copy_and_resolve_references()
+    config.seeds = fewer
+    assert max(memory.by_shapes(p).total for p in programs(config, shape)) <= 5.2 * GB
+
+
+def test_a_cpu_and_a_store_on_the_host_are_never_refused(paper):
+    config, shape = paper
+    memory.refuse_if_too_large(config, shape, None)
+    assert memory.device_limit() is None  # here
+    config = config.copy_and_resolve_references()
+    config.data.device_gib = 0.1
+    memory.refuse_if_too_large(config, shape, 1)
+
+
+def test_devices_share_the_seeds(paper):
+    config, _ = paper
+    assert memory.of_one_device(config, 5).seeds == 1
+    assert memory.of_one_device(config, 2).seeds == 5  # two do not divide five
+
+
+def test_the_table_says_where_a_program_fits():
+    line = sizes.row(Need("policy", int(10 * GB), int(8 * GB), int(GB), int(GB), 5 * 110e9), 5)
+    assert len(line) == len(sizes.head()) and sizes.head().endswith("40 GB   80 GB")
+    assert line.split()[:3] == ["policy,", "5", "seeds"]
+    assert line.split()[-4:] == ["-", "fits", "fits", "fits"]  # 18 GB: 24 GB holds 18 of them
+
+
+def test_hours_are_those_of_the_page():
+    """docs/performance.md: 10^6 updates of five seeds take 20 h on an A100, 2.4 h in tf32."""
+    assert round(peaks.hours(5e6 * 110e9, "A100", "float32")) == 20
+    assert round(peaks.hours(5e6 * 110e9, "A100", "tf32"), 1) == 2.4
+    assert peaks.peak_of("NVIDIA A100-SXM4-80GB") is peaks.PEAKS["A100"]
+    assert peaks.peak_of("cpu") is None
+
+
+@pytest.mark.lowering
+def test_the_doctor_prints_the_table(capsys):
+    assert doctor.main(["doctor", "--config=cell:cheetah,lra_p,uniform,smoke"]) == 0
+    text = capsys.readouterr().out
+    for words in ("cheetah_lra_p_uniform, smoke scale", "policy, 1 seed", "hours on one A100"):
+        assert words in text
+
+
+def test_the_doctor_refuses_a_config_that_is_none(capsys):
+    with pytest.raises(SystemExit) as caught:
+        doctor.main(["doctor", "--config=cell:cheetah,none,uniform,smoke"])
+    assert caught.value.code == 2 and "unknown encoder 'none'" in capsys.readouterr().err
