@@ -57,7 +57,6 @@ def test_each_actor_plays_its_own_episodes():
 
 def test_actions_lie_on_the_grid_and_use_the_noise():
     recipe = explorer_fields()
-    recipe.held = 0.0
     player = playing.Player(CHEETAH, some_explorers(), 4, recipe)
     played = player.block(0)
     assert played.obs.shape == (player.size, 1001, 17) and player.size % 3 == 0
@@ -71,22 +70,14 @@ def test_actions_lie_on_the_grid_and_use_the_noise():
     np.testing.assert_allclose(played.action[1, 0], wanted, atol=0.5 / playing.GRID + 1e-12)
 
 
-def test_held_actions_stay_and_are_weaker_than_the_explorers():
-    recipe = explorer_fields()
-    recipe.held = 0.5
-    action = playing.Player(CHEETAH, some_explorers(), 4, recipe).block(0).action
-    still = (action[:, 1:] == action[:, :-1]).all(axis=-1)
-    assert 0.4 < still.mean() < 0.6
-    moved = np.abs(action[:, :-1][~still]).mean()
-    assert np.abs(action[:, 1:][still]).mean() < 0.8 * moved
-
-
-def test_the_share_of_held_steps_is_as_asked():
-    for share in (0.0, 0.3, 0.8):
-        draw = np.random.default_rng(0)
-        strength = np.stack([playing.draw_strength(draw, 1000, share) for _ in range(200)])
-        assert (strength < 1).mean() == pytest.approx(share, abs=0.03)
-        assert strength.min() >= 0
+def test_only_a_domain_that_asks_for_it_is_pushed():
+    for asked, share in ((True, 0.5), (False, 0.0)):
+        recipe = explorer_fields()
+        recipe.held = 0.5
+        domain = CHEETAH._replace(pushed=asked)
+        action = playing.Player(domain, some_explorers(), 4, recipe).block(0).action
+        still = (action[:, 1:] == action[:, :-1]).all(axis=-1)
+        assert still.mean() == pytest.approx(share, abs=0.1)
 
 
 def test_a_collection_that_grows_equals_one_made_at_once(folder, tmp_path):
@@ -119,7 +110,7 @@ def test_a_recipe_of_before_keeps_its_name(monkeypatch, tmp_path):
     """The fields that a collection of version 0.1 was named by, and no others."""
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     recipe = explorer_fields()
-    recipe.horizon = 1
+    recipe.horizon, recipe.held = 1, 0.0
     assert set(collection.recipe_of("quadruped", recipe)) == {
         "num_envs", "width", "rnd_dim", "rnd_width", "batch", "learning_rate", "target_rate",
         "discount", "noise", "noise_clip", "random_steps", "steps_per_update", "standing",

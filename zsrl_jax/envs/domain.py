@@ -53,6 +53,7 @@ class Domain(NamedTuple):
     episode_length: int = 1000
     camera: str | int = -1
     standing: Start | None = None  # a start for collections (on its feet), if `start` is narrow
+    pushed: bool = False  # explorers push it: noise alone hardly moves it from where it lies
     texts: Mapping[str, str] = {}  # tasks as reward texts over the quantities, if they have one
     xml: Callable[[], Mapping[str, str]] | None = None  # the model's files by name, first the main
 

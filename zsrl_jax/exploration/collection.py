@@ -81,12 +81,13 @@ def recipe_of(domain: str, config: ConfigDict) -> dict[str, Any]:
 
     A field with the value that it had before it existed is left out: older collections are found.
     """
-    upright = DOMAINS[domain].standing is not None
-    fields = {name: value for name, value in config.items() if upright or name != "standing"}
+    robot = DOMAINS[domain]
+    unused = {"standing": robot.standing is None, "held": not robot.pushed}
+    fields = {name: value for name, value in config.items() if not unused.get(name)}
     if explorer_of(domain, config) == "shipped":
         played = {name: fields[name] for name in PLAYED if name in fields}
         return played | {"explorers": shipped.read_card(domain)["sha256"][:16]}
-    trained = {name: value for name, value in fields.items() if name not in ("explorer", "held")}
+    trained = {name: value for name, value in fields.items() if name != "explorer"}
     return {name: value for name, value in trained.items() if EARLIER.get(name) != value}
 
 

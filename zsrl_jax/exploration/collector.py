@@ -19,6 +19,7 @@ from zsrl_jax.envs import DOMAINS, Simulator
 from zsrl_jax.envs.domain import often_standing
 from zsrl_jax.errors import DataError
 from zsrl_jax.exploration import rnd
+from zsrl_jax.exploration.pushes import draw_pushes, pushed
 from zsrl_jax.files.atomic import sync
 from zsrl_jax.runs import checkpoint, step_saves
 from zsrl_jax.types import Spec, Store
@@ -101,12 +102,16 @@ class Collection:
             self.simulator.reset([self.seed * 1_000_003 + first + i for i in range(self.num_envs)])
         ]
         physics, action = [self.simulator.physics()], []
+        numbers, shape = range(first, first + self.num_envs), (steps, self.domain.action_dim)
+        share = self.config.held if self.domain.pushed else 0.0
+        push = draw_pushes(self.seed, numbers, shape, share)
         metrics: dict[str, jax.Array] = {}
         debt = 0.0
         for start in range(0, steps, BURST):
             signals.check()
             for step in range(start, min(start + BURST, steps)):
-                action.append(self._act(key, step, obs[-1]))
+                chosen = pushed(push[:, step], self._act(key, step, obs[-1]))
+                action.append(chosen.astype(np.float32))
                 obs.append(self.simulator.step(action[-1]))
                 physics.append(self.simulator.physics())
             rows = slice(start, len(action))

@@ -2,9 +2,7 @@
 
     a = round_1024(clip(pi_j(s) + noise N(0, 1), -1, 1)),     episode i is played by j = i mod S
 
-An explorer never rests, so a policy that learns from it alone may end in poses that the data does
-not hold: a walker sat down for good, and its critic did not know better. So for a share `held` of
-the steps an action is held, at a random strength, for HOLD steps on average.
+A share of the steps are pushes, as in training (`pushes`).
 
 Actions are computed in double precision and rounded to a grid of 1/1024: a last digit that another
 processor rounds differently then changes no action, and so no episode. Episode i depends on the
@@ -26,13 +24,13 @@ from zsrl_jax.data.formats import exorl
 from zsrl_jax.devices import signals
 from zsrl_jax.envs import Simulator
 from zsrl_jax.envs.domain import Domain, often_standing
+from zsrl_jax.exploration.pushes import draw_pushes, pushed
 from zsrl_jax.exploration.rnd import CLIP
 from zsrl_jax.exploration.shipped import Explorers
 from zsrl_jax.files.atomic import sync
 
 GRID = 1024  # actions are multiples of 1 / GRID
 TOGETHER = 64  # episodes played at once, about
-HOLD = 40  # steps that an action is held, on average
 
 
 class Played(NamedTuple):
@@ -46,8 +44,8 @@ class Played(NamedTuple):
 class Player:
     """Plays the episodes of one collection, a block of them at a time.
 
-    Of the explorer's recipe it uses `noise`, `held`, and `standing`, the share of episodes that
-    start on the feet, where the domain has such a start.
+    Of the explorer's recipe it uses `noise`, `held` where the domain is pushed, and `standing`, the
+    share of episodes that start on the feet, where the domain has such a start.
     """
 
     def __init__(self, domain: Domain, explorers: Explorers, seed: int, config: ConfigDict):
@@ -61,26 +59,23 @@ class Player:
         numbers, steps = range(first, first + self.size), self.domain.episode_length
         obs = [self._simulator.reset([self.seed * 1_000_003 + i for i in numbers])]
         physics, action = [self._simulator.physics()], list[np.ndarray]()
-        plans = [self._plan(i) for i in numbers]
-        noise, strength = (np.stack(rows) for rows in zip(*plans, strict=True))
+        noise = np.stack([self._noise(i) for i in numbers])
+        share = self.config.held if self.domain.pushed else 0.0
+        push = draw_pushes(self.seed, numbers, (steps, self.domain.action_dim), share)
         for step in range(steps):
             if step % 10 == 0:
                 signals.check()
-            power = strength[:, step, None]
-            chosen = power * np.clip(self._act(obs[-1]) + noise[:, step], -1.0, 1.0)
-            if step:
-                goes_on = (power < 1) & (power == strength[:, step - 1, None])
-                chosen = np.where(goes_on, action[-1], chosen)
-            action.append(np.round(chosen * GRID) / GRID)
+            chosen = np.clip(self._act(obs[-1]) + noise[:, step], -1.0, 1.0)
+            action.append(np.round(pushed(push[:, step], chosen) * GRID) / GRID)
             obs.append(self._simulator.step(action[-1]))
             physics.append(self._simulator.physics())
         return Played(*(np.stack(rows, axis=1) for rows in (obs, action, physics)))
 
-    def _plan(self, episode: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw an episode's noise [T, A], and the strength [T] of its actions."""
-        steps, draw = self.domain.episode_length, np.random.default_rng([self.seed, episode])
-        noise = self.config.noise * draw.standard_normal((steps, self.domain.action_dim))
-        return noise, draw_strength(draw, steps, self.config.held)
+    def _noise(self, episode: int) -> np.ndarray:
+        """Draw an episode's noise [T, A]."""
+        shape = self.domain.episode_length, self.domain.action_dim
+        draw = np.random.default_rng([self.seed, episode])
+        return np.asarray(self.config.noise * draw.standard_normal(shape))
 
     def write(self, folder: Path, done: int, episodes: int) -> int:
         """Play the block that holds episode `done`, write what is missing; return the new count."""
@@ -113,17 +108,3 @@ def make_act(domain: Domain, explorers: Explorers) -> Callable[[np.ndarray], np.
             return np.asarray(chosen).reshape(len(obs), -1)
 
     return act
-
-
-def draw_strength(draw: np.random.Generator, steps: int, held: float) -> Float[np.ndarray, " t"]:
-    """Draw the strength of each action: 1, or in a hold a number from [0, 1) that stays the same.
-
-    A share `held` of the steps lies in holds, which last HOLD steps on average.
-    """
-    strength, step = np.ones(steps), 0
-    while held and step < steps:
-        step += int(draw.exponential(HOLD * (1 - held) / held))
-        length = 1 + int(draw.exponential(HOLD))
-        strength[step : step + length] = draw.uniform()
-        step += length
-    return strength

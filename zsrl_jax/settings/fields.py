@@ -16,6 +16,7 @@ BEFORE: dict[str, Any] = {
     "infer.intercept": False,
     "data.collect.explorer": "train",
     "data.collect.horizon": 1,
+    "data.collect.held": 0.0,
     "tasks.moves": 0,
 }
 ABSENT = ("encoder", "tasks", "infer")  # sections that an oracle does not have
@@ -39,7 +40,7 @@ def explorer_fields() -> ConfigDict:
             "noise_clip": 0.3,
             "random_steps": 4000,  # transitions by uniform actions before the agent acts
             "steps_per_update": 2.0,  # transitions collected for each update
-            "held": 0.3,  # share of steps in which shipped explorers hold their action
+            "held": 0.3,  # share of steps in which a random action is held (quadruped; URLB: 0)
             "standing": 0.0,  # share of episodes that start on the feet (quadruped)
         }
     )

@@ -162,6 +162,7 @@ DOMAIN = Domain(
     },
     camera="y",
     standing=standing,
+    pushed=True,
     texts={
         "stand": "(1 + uprightness)/2",
         "walk": "(1 + uprightness)/2*linear(speed, 0.5, 0.5, 0.5)",
