@@ -6,10 +6,9 @@
 
 Burda et al. (2018), with the hyperparameters of the public URLB recipe (Laskin et al., 2021) as
 defaults (`settings.fields`). Departures: the error is taken at the state reached; many environments
-step together. The running deviation counts from the first update. If a domain's episodes seldom
-start on the feet (quadruped), `standing` starts a share of them there: in a hundred thousand random
-steps that robot never got up, and data without such a share shows little but a robot on its back.
-Evaluation episodes start as the domain says.
+step together. The running deviation counts from the first update. A domain that noise hardly moves
+(quadruped) is pushed now and then (`held`, see `pushes`). A share `standing` of the episodes may
+start on the feet, where the domain has such a start; evaluation episodes start as the domain says.
 """
 
 from collections.abc import Callable
