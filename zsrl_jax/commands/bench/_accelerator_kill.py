@@ -21,7 +21,7 @@ from zsrl_jax.runs import step_saves
 
 RUN = [
     "run", "--config=cell:cheetah,lra_p,btd,smoke", "--config.seeds=2", "--config.log_every=10",
-    "--config.checkpoint_every=20", "--config.encoder.updates=20", "--config.policy.updates=3000",
+    "--config.checkpoint_every=20", "--config.encoder.updates=20", "--config.policy.updates=600",
     "--config.data.episodes=2", "--config.evaluate.episodes=1",
 ]  # fmt: skip
 
