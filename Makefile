@@ -1,11 +1,12 @@
 # setup, run, page, test, lint, docs, bench: the words a person and CI use. Each sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
+EXTRAS ?= dev
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+COMMA := ,
+READY := $(VENV)/.ready$(patsubst %,-%,$(filter-out dev,$(subst $(COMMA),-,$(EXTRAS))))
 DOCS := $(VENV)/.docs
 CONFIG ?= configs/cheetah_fb_btd.py
-EXTRAS ?= dev
 AGENT ?= cheetah
 
 .PHONY: setup run page test test-faults test-lowering test-report test-page test-slurm agents explorers lint format docs bench check-accelerator clean

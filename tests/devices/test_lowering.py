@@ -142,7 +142,8 @@ def asks_host(x):
 
 
 def calls_lapack(x):
-    return jax.ffi.ffi_call("lapack_sgesdd_ffi", jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.ffi.ffi_call("lapack_sgesdd_ffi", like, vmap_method="broadcast_all")(x)
 
 
 def prints(x):
@@ -166,6 +167,26 @@ def test_the_checker_names_float64():
         program = wide, (jax.ShapeDtypeStruct((3,), jnp.float32),)
         assert faults("odd", *program, "tpu") == ["odd: computes in float64"]
     assert not faults("even", *square(jnp.sin), "cuda", "tpu")
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [(prints, "calls back to the host (debug_print)"), (calls_lapack, "the custom call lapack"),
+     (lambda x: x, "computes in float64")],  # as with JAX_ENABLE_X64=1
+    ids=["callback", "lapack", "float64"],
+)  # fmt: skip
+def test_a_program_of_a_run_that_is_wrong_is_named(odd, told, monkeypatch):
+    """The same check as above, of a learner's real update with one odd operation in it."""
+    right = precision.product
+
+    def product(x, kernel):
+        out = right(x, kernel)
+        return out + jax.lax.stop_gradient(odd(jax.lax.stop_gradient(out)))
+
+    monkeypatch.setattr(precision, "product", product)
+    with jax.enable_x64("float64" in told):
+        (fault, *_) = wrong(paper("lra_p", "uniform"), "encoder")
+    assert fault.startswith(f"encoder: {told}")
 
 
 def test_a_program_is_traced_for_the_device_it_is_lowered_for():

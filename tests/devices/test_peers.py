@@ -4,9 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from helpers.person import ROOT
+
+from zsrl_jax.commands import cli
+from zsrl_jax.devices import peers, processes
 
 SCRIPT = """
 import socket, sys, time
@@ -64,6 +68,21 @@ def test_a_death_ends_the_others_with_one_line(tmp_path, which, words):
     assert told[told_by].strip() == (
         f"error: {words}: the same command again, in all of them, goes on from the last save"
     )
+
+
+def test_a_death_is_told_once(monkeypatch, capfd):
+    """By the watch, or by the main thread that noticed it in an exchange."""
+    monkeypatch.setattr(peers, "_said", threading.Lock())
+    monkeypatch.setattr(peers.os, "_exit", lambda code: None)
+    monkeypatch.setattr(processes, "several", lambda: True)
+    peers._leave("process 2 of the run is gone")
+    cli._tell("error: another process of the run is gone", ValueError())
+    told = capfd.readouterr().err.split("\n")
+    assert [line[:35] for line in told if line] == ["error: process 2 of the run is gone"]
+    monkeypatch.setattr(peers, "_said", threading.Lock())
+    cli._tell("error: another process of the run is gone", ValueError())
+    peers._leave("process 2 of the run is gone")
+    assert capfd.readouterr().err == "error: another process of the run is gone\n"
 
 
 def test_an_end_is_no_death(tmp_path):

@@ -1,5 +1,6 @@
 """Chunks are sent before earlier ones have reported, and end as if each had been waited for."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 from helpers.tiny_run import NEVER, equal, lines, make_learner, make_run
@@ -51,6 +52,47 @@ def test_a_chunk_is_sent_before_the_one_before_it_is_read(tmp_path):
         "send 0-10", "send 10-20", "line 10", "send 20-30", "line 20", "line 30", "save 30",
         "send 30-40", "send 40-50", "line 40", "send 50-60", "line 50", "line 60", "save 60",
     ]  # fmt: skip
+
+
+class Sealed:
+    """A result that is still being computed: to read it is to wait for it."""
+
+    def _read(self, *_, **__):
+        raise AssertionError("a result was read before its chunk was settled")
+
+    __array__ = __bool__ = __float__ = __int__ = __iter__ = __getitem__ = block_until_ready = _read
+
+
+def test_nothing_is_read_inside_a_chunk(tmp_path, monkeypatch):
+    """Whatever windows a chunk has: results go to the next window unread."""
+    run, fetched = make_run(tmp_path), []
+    work = stage.Work(run, "policy", None)
+    feed = Split([], (NEVER,))
+    sent = chunks.Chunks(work, make_learner(), feed, run.keys)
+    monkeypatch.setattr(sent, "_program", lambda num: lambda *args: (Sealed(), Sealed(), Sealed()))
+    monkeypatch.setattr(chunks, "AHEAD", NEVER)
+    sent.send(10)
+    sent.send(10)
+    assert len(sent.flying) == 8 and isinstance(work.state, Sealed)
+    with pytest.raises(AssertionError, match="was read before"):
+        jnp.asarray(work.state)
+    fetch = chunks._fetch
+    monkeypatch.setattr(chunks, "_fetch", lambda *args: (fetched.append(1), fetch(*args))[1])
+    monkeypatch.setattr(chunks, "AHEAD", 1)
+    train(tmp_path / "run", [], updates=60)
+    assert len(fetched) == 6  # once per log interval
+    run.log.close()
+
+
+def test_the_state_before_a_chunk_is_given_up(tmp_path):
+    """Donated: it takes no second place in memory."""
+    run, seen = make_run(tmp_path, updates=20), []
+    work = stage.Work(run, "policy", run.over_seeds(make_learner().init, (0,))(run.keys))
+    sent = chunks.Chunks(work, make_learner(), Watched([]), run.keys)
+    seen.append(work.state)
+    sent.send(10)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(seen[0]))
+    run.log.close()
 
 
 def test_what_is_due_sees_the_state_of_its_own_update(tmp_path):

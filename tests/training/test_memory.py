@@ -2,11 +2,13 @@
 
 import pytest
 
+from zsrl_jax import train
 from zsrl_jax.commands import doctor, sizes
-from zsrl_jax.devices import peaks
+from zsrl_jax.devices import peaks, precision
 from zsrl_jax.errors import ConfigError
+from zsrl_jax.settings import cells
 from zsrl_jax.settings.cells import config as get_cell
-from zsrl_jax.training import memory
+from zsrl_jax.training import memory, streaming
 from zsrl_jax.training.blueprint import DataShape, programs, shape_of
 from zsrl_jax.training.memory import GB, Need
 from zsrl_jax.types import Spec
@@ -35,12 +37,12 @@ def paper():
 
 @pytest.mark.parametrize(
     ("limit", "told"),
-    [(5.2, "program 'features' of 5 seed"), (0.3, "a smaller batch, or config.data.device_gib")],
+    [(5.2, "program 'features' of 5 seeds needs 5.3"), (0.3, "use config.data.device_gib=0.001")],
 )
 def test_what_cannot_fit_is_refused_before_it_starts(paper, limit, told):
     with pytest.raises(ConfigError, match=told) as caught:
         memory.refuse_if_too_large(*paper, int(limit * GB))
-    assert "GB for it: set " in str(caught.value) and "\n" not in str(caught.value)
+    assert "GB for it: use " in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_the_advice_is_right(paper):
@@ -55,19 +57,85 @@ def test_the_advice_is_right(paper):
     assert max(memory.by_shapes(p).total for p in programs(config, shape)) <= 5.2 * GB
 
 
-def test_a_cpu_and_a_store_on_the_host_are_never_refused(paper):
-    config, shape = paper
-    memory.refuse_if_too_large(config, shape, None)
+def test_a_cpu_is_never_refused(paper):
+    memory.refuse_if_too_large(*paper, None)
     assert memory.device_limit() is None  # here
-    config = config.copy_and_resolve_references()
+
+
+def test_a_store_on_the_host_takes_no_place(paper, monkeypatch):
+    """Only updates are on the device then; what they need is refused as well."""
+    monkeypatch.setattr(memory, "by_compiler", memory.by_shapes)
+    config = paper[0].copy_and_resolve_references()
     config.data.device_gib = 0.1
-    memory.refuse_if_too_large(config, shape, 1)
+    memory.refuse_if_too_large(config, paper[1], int(0.45 * GB))  # less than the store alone
+    with pytest.raises(ConfigError, match="'policy' of 5 seeds .* use config.seeds=3 per device"):
+        memory.refuse_if_too_large(config, paper[1], int(0.3 * GB))
+    with pytest.raises(ConfigError, match="use smaller networks or a smaller batch"):
+        memory.refuse_if_too_large(config, paper[1], 1000)
 
 
-def test_devices_share_the_seeds(paper):
-    config, _ = paper
-    assert memory.of_one_device(config, 5).seeds == 1
-    assert memory.of_one_device(config, 2).seeds == 5  # two do not divide five
+def test_devices_share_the_seeds_and_an_oracle_s_tasks(paper, monkeypatch):
+    monkeypatch.setattr(memory, "by_compiler", memory.by_shapes)
+    config, shape = paper
+    memory.refuse_if_too_large(config, shape, int(2 * GB), num_devices=5)
+    with pytest.raises(ConfigError, match="of 5 seeds"):  # two do not divide five
+        memory.refuse_if_too_large(config, shape, int(2 * GB), num_devices=2)
+    oracle = cells.oracle_config("walker", scale="paper")
+    with pytest.raises(ConfigError, match="'policy' of 20 tasks x seeds .* use 10 tasks x seeds"):
+        memory.refuse_if_too_large(oracle, shape_of(oracle), int(1.5 * GB))
+    memory.refuse_if_too_large(oracle, shape_of(oracle), int(1.5 * GB), num_devices=4)
+    with pytest.raises(ConfigError, match="of 5 tasks x seeds .* use less data"):
+        memory.refuse_if_too_large(oracle, shape_of(oracle), int(0.7 * GB), num_devices=4)
+
+
+def test_a_run_is_refused_before_data_is_collected(tmp_path, monkeypatch):
+    config = get_cell("cheetah", "lra_p", "uniform", "smoke")
+    config.data.update({"source": "collect", "cache": str(tmp_path / "data")})
+    monkeypatch.setattr(memory, "device_limit", lambda: 10_000)
+    with pytest.raises(ConfigError, match="the device has 0.0 GB for it: use "):
+        train(config, None, tmp_path / "run", quiet=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_refused_before_it_trains_on_data_of_its_own(noise_dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "device_limit", lambda: 10_000)
+    with pytest.raises(ConfigError, match="the program 'encoder' of"):
+        train(get_cell("other", "lra_p", "uniform", "smoke"), noise_dataset, tmp_path / "run")
+    assert not (tmp_path / "run" / "encoder").exists()
+
+
+def test_features_are_on_the_device_once():
+    """In one batch of seeds they would be there twice: once with the seeds in the middle."""
+    config = get_cell("other", "lra_p", "uniform", "smoke")
+    config.seeds = 4
+    shape = DataShape(64, 30, Spec(4, 2))
+    with precision.traced_for("gpu"):
+        (table,) = (p for p in programs(config, shape) if p.name == "features")
+        batched = memory.by_compiler(table._replace(how="vmap"))
+        found = memory.by_compiler(table)
+    assert batched.temporaries >= found.results > 2 * found.temporaries
+
+
+def test_without_a_host_jax_s_list_of_platforms_is_named(tmp_path, monkeypatch):
+    config = get_cell("cheetah", "lra_p", "uniform", "smoke")
+    config.update({"log_every": 10, "evaluate": {"every": 20}})
+
+    def unknown(backend):
+        raise RuntimeError(f"Unknown backend {backend}")
+
+    monkeypatch.setattr(streaming.jax, "local_devices", unknown)
+    with pytest.raises(ConfigError, match="JAX_PLATFORMS=cuda,cpu"):
+        train(config, None, tmp_path / "run", quiet=True)
+
+
+def test_the_doctor_says_what_to_change_where_a_run_does_not_fit(paper):
+    found = [(program, memory.by_shapes(program)) for program in programs(*paper)]
+    assert sizes.changes(found) == []  # 5.9 GB
+    program, need = found[-1]
+    large = need._replace(temporaries=int(8 * GB))
+    assert [line[:45] for line in sizes.changes([*found[:-1], (program, large)])] == [
+        "16 GB: the program 'policy' of 5 seeds needs "
+    ]
 
 
 def test_the_table_says_where_a_program_fits():

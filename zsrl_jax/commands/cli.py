@@ -18,7 +18,7 @@ from pathlib import Path
 from absl import app, flags, logging
 from ml_collections import ConfigDict
 
-from zsrl_jax.devices import compile_cache, processes, signals
+from zsrl_jax.devices import compile_cache, peers, processes, signals
 from zsrl_jax.errors import ConfigError, DiskError, DivergedError, ZsrlError
 from zsrl_jax.settings.by_name import resolve
 
@@ -72,7 +72,9 @@ def _leave(code: int, error: BaseException) -> None:
 
 def _tell(text: str, error: BaseException) -> None:
     """Print why the command ends, unless the first process prints it for all."""
-    if processes.is_first() or not processes.is_shared(error):
+    if processes.is_shared(error) and not processes.is_first():
+        return
+    if processes.is_shared(error) or not processes.several() or peers.claim():
         print(text, file=sys.stderr)
 
 

@@ -15,7 +15,7 @@ from zsrl_jax.devices import compile_cache, peaks, precision
 from zsrl_jax.settings import checks
 from zsrl_jax.settings.names import cell_name
 from zsrl_jax.training import memory
-from zsrl_jax.training.blueprint import programs, shape_of
+from zsrl_jax.training.blueprint import Program, programs, shape_of
 from zsrl_jax.training.memory import GB, TAKEN, Need
 
 MEMORIES = (16, 24, 40, 80)  # GB of usual devices
@@ -23,7 +23,7 @@ FLAGS = flags.FlagValues()
 CONFIG = config_flags.DEFINE_config_file("config", flag_values=FLAGS, lock_config=True)
 
 
-def needs(config: ConfigDict, seeds: int) -> Iterator[Need]:
+def needs(config: ConfigDict, seeds: int) -> Iterator[tuple[Program, Need]]:
     """Compile the programs of a run with so many seeds, as an accelerator has them."""
     config = config.copy_and_resolve_references().unlock()
     config.policy.feature_gib *= seeds / config.seeds  # stored or not, as with all seeds
@@ -31,7 +31,7 @@ def needs(config: ConfigDict, seeds: int) -> Iterator[Need]:
     backend = jax.default_backend()
     with precision.traced_for("gpu" if backend == "cpu" else backend):
         for program in programs(config, shape_of(config)):
-            yield memory.by_compiler(program)
+            yield program, memory.by_compiler(program)
 
 
 def head() -> str:
@@ -48,6 +48,13 @@ def row(need: Need, seeds: int) -> str:
     name = f"{need.name}, {seeds} seed" + ("s" if seeds > 1 else "")
     cells = [f"{part / GB:>10.2f}" for part in parts] + [f"{word:>8}" for word in fits]
     return f"{name:<20}{''.join(cells)}"
+
+
+def changes(found: list[tuple[Program, Need]]) -> list[str]:
+    """Return a line for each memory that is too small: what to change."""
+    program, most = max(found, key=lambda pair: pair[1].total)
+    return [f"{size} GB: {memory.told(most, program, TAKEN * size * GB)}"
+            for size in MEMORIES if most.total > TAKEN * size * GB]  # fmt: skip
 
 
 def estimate(config: ConfigDict, rows: list[Need]) -> list[str]:
@@ -72,11 +79,11 @@ def tell(config: ConfigDict) -> None:
     print(head(), flush=True)
     for seeds in sorted({1, config.seeds}):
         found = []
-        for need in needs(config, seeds):
-            found.append(need)
+        for program, need in needs(config, seeds):
+            found.append((program, need))
             print(row(need, seeds), flush=True)
     print(f"fits: in {TAKEN:.0%} of the memory, which is what JAX takes of a GPU by default")
-    print("\n".join(estimate(config, found)))
+    print("\n".join([*changes(found), *estimate(config, [need for _, need in found])]))
     print(f"hours: flops / (the maker's peak x {peaks.SHARE}); that share is a guess")
 
 

@@ -22,6 +22,12 @@ MOST = 10.0  # seconds to connect
 PLACE = "zsrl_jax/peers"
 BYE = b"."
 CODE = 75  # the same command again goes on
+_said = threading.Lock()
+
+
+def claim() -> bool:
+    """Tell whether nobody has said yet why this process ends: a death is noticed in two places."""
+    return _said.acquire(blocking=False)
 
 
 def watch(index: int, num: int, coordinator: str, store: Any) -> None:
@@ -63,6 +69,8 @@ def _lost(number: int) -> None:
 
 
 def _leave(what: str) -> None:
+    if not claim():
+        return  # the main thread has said it, and ends the process
     told = f"\nerror: {what}: the same command again, in all of them, goes on from the last save\n"
     try:
         sys.stdout.flush()

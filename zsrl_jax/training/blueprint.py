@@ -28,6 +28,7 @@ from zsrl_jax.training.encoded import (
     DATA_AXES,
     OWN,
     SHARED,
+    TABLE,
     make_mean,
     make_table,
     stores_features,
@@ -87,19 +88,32 @@ class Program(NamedTuple):
     donate: tuple[int, ...] = ()
     products: str = precision.EXACT
     repeats: int = 0  # updates per call
+    how: str = "auto"  # seeds are mapped, as in `map_seeds`
 
-    def jitted(self, shape: tuple[int, int] | None = None, how: str = "auto") -> tuple[Any, tuple]:
+    def jitted(self, shape: tuple[int, int] | None = None) -> tuple[Any, tuple]:
         """Return the jitted function and its arguments' shapes, on (seed, data) devices or one."""
-        rest = self.donate, self.products, how
         if shape is None:
-            return over_seeds(self.function, self.axes, rest[0], how, self.products), self.args
+            one = over_seeds(self.function, self.axes, self.donate, self.how, self.products)
+            return one, self.args
         devices = AbstractMesh(shape, (mesh.SEED, mesh.DATA), axis_types=(AxisType.Auto,) * 2)
+        rest = self.donate, self.products, self.how
         many = mesh.over_devices(self.function, self.axes, devices, *rest)
         return many, _shapes_on(self.args, self.axes, devices)
 
     def result(self) -> Any:
         """Return the shapes of the result."""
         return jax.eval_shape(map_seeds(self.function, self.axes), *self.args)
+
+    def lanes(self) -> int:
+        """Return the number of seeds, or of tasks x seeds of an oracle."""
+        own = (arg for arg, axis in zip(self.args, self.axes, strict=True) if axis == 0)
+        return int(jax.tree.leaves(next(own))[0].shape[0])
+
+    def shared(self) -> Any:
+        """Return the shapes of what all seeds read."""
+        is_none = lambda axis: axis is None  # noqa: E731
+        pick = lambda axis, part: part if axis is None else None  # noqa: E731
+        return jax.tree.map(pick, self.axes, self.args, is_leaf=is_none)
 
 
 def _shapes_on(args: Any, axes: Any, devices: AbstractMesh) -> Any:
@@ -125,11 +139,23 @@ def chunk(
     return Program(name, loop, (0, 0, axes, None, 0), args, (0,), config.precision, length)
 
 
-def programs(config: ConfigDict, shape: DataShape) -> Iterator[Program]:
-    """Yield the programs of a run with the store on the device, in their order."""
+def of_one_device(config: ConfigDict, share: int) -> ConfigDict:
+    """Return the config of the seeds that one of `share` devices trains."""
+    alone = config.copy_and_resolve_references().unlock()
+    alone.seeds = config.seeds // share
+    alone.policy.feature_gib = config.policy.feature_gib / share
+    return alone
+
+
+def programs(config: ConfigDict, shape: DataShape, share: int = 1) -> Iterator[Program]:
+    """Yield the programs of a run with the store on the device, in their order.
+
+    They are those of one of `share` devices, which divide the seeds (an oracle's tasks x seeds).
+    """
     if "oracle" in config:
-        yield _oracle(config, shape)
+        yield _oracle(config, shape, share)
         return
+    config = of_one_device(config, share)
     encoder, store = ENCODERS[config.encoder.name].make(config.encoder, shape.spec), shape.store()
     first = chunk("encoder", encoder, config, store, SHARED)
     yield first
@@ -140,7 +166,8 @@ def programs(config: ConfigDict, shape: DataShape) -> Iterator[Program]:
     yield freeze
     frozen, phi = freeze.result(), None
     if stores_features(config, store.obs.shape):
-        table = Program("features", make_table(encoder), (0, None), (frozen, store.obs))
+        args = frozen, store.obs
+        table = Program("features", make_table(encoder), (0, None), args, how=TABLE)
         yield table
         phi = table.result()
     mean = Program("mean", make_mean(encoder, config.encoder.dim), (0, None), (frozen, store))
@@ -156,8 +183,8 @@ def programs(config: ConfigDict, shape: DataShape) -> Iterator[Program]:
     yield chunk("policy", policy, config, data, DATA_AXES)
 
 
-def _oracle(config: ConfigDict, shape: DataShape) -> Program:
-    lanes = mesh.lanes_of(config)
+def _oracle(config: ConfigDict, shape: DataShape, share: int) -> Program:
+    lanes = mesh.lanes_of(config) // share
     reward = _floats(len(config.oracle.tasks), shape.episodes, shape.steps)
     data = oracle.OracleData(shape.store(), reward, _whole(lanes))
     axes = oracle.OracleData(store=SHARED, reward=SHARED, task=OWN)

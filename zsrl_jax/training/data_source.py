@@ -42,6 +42,11 @@ def open_data(config: ConfigDict, quiet: bool = False, collect_missing: bool = T
     )
 
 
+def is_known(config: ConfigDict, dataset: Dataset | None) -> bool:
+    """Tell whether the sizes of the data are known before it is opened or collected."""
+    return dataset is not None or (config.domain != OTHER and given_path(config, True) is None)
+
+
 def collection_folder(config: ConfigDict) -> Path:
     """Return the folder of the collection that a config asks for."""
     if config.domain == OTHER:

@@ -28,6 +28,7 @@ from zsrl_jax.types import Encoder, Store
 
 OWN: Any = 0
 SHARED: Any = None
+TABLE = "map"  # seeds in one batch need all features twice, to bring the seed axis to the front
 DATA_AXES = td3.PolicyData(store=SHARED, phi=OWN, encoder=OWN, mean=OWN, tasks=OWN)
 
 
@@ -76,7 +77,7 @@ def _policy_data(
     config = run.config
     phi = None
     if stores_features(config, store.obs.shape) and not hosted:
-        phi = run.over_seeds(make_table(encoder), (0, None))(frozen, store.obs)
+        phi = run.over_seeds(make_table(encoder), (0, None), how=TABLE)(frozen, store.obs)
     mean = make_mean(encoder, config.encoder.dim)
     centre = run.over_seeds(mean, (0, None))(frozen, store)
     centre = centre if config.policy.center_reward else jnp.zeros_like(centre)

@@ -70,53 +70,51 @@ def by_compiler(program: Program) -> Need:
     )
 
 
-def of_one_device(config: ConfigDict, num_devices: int) -> ConfigDict:
-    """Return the config of the seeds that one of so many devices trains."""
-    share = mesh.shape_of(config, num_devices)[0]
-    alone = config.copy_and_resolve_references().unlock()
-    alone.seeds = max(config.seeds // share, 1)
-    alone.policy.feature_gib = config.policy.feature_gib / share
-    return alone
-
-
 def refuse_if_too_large(
     config: ConfigDict, shape: DataShape, limit: int | None, num_devices: int = 1
 ) -> None:
     """Refuse a run that cannot fit into so many bytes per device, and say what to change.
 
-    Without a limit (a CPU) nothing is refused. A store that stays on the host is not looked at.
+    Without a limit (a CPU) nothing is refused. Where the store stays on the host, so does all that
+    is done once; updates need more than is counted then: the windows that are sent ahead.
     """
-    if limit is None or streaming.is_too_large(size_of(shape.store()), config.data.device_gib):
+    if limit is None:
         return
-    config = of_one_device(config, num_devices)
+    large = streaming.is_too_large(size_of(shape.store()), config.data.device_gib)
+    hosted = large and "oracle" not in config  # whose data always lies on the device
+    shape = shape._replace(episodes=1) if hosted else shape
+    share = mesh.shape_of(config, num_devices)[0]
     for measure in (by_shapes, by_compiler):  # what shapes refuse is not compiled
-        for program in programs(config, shape):
+        for program in programs(config, shape, share):
+            if hosted and not program.repeats:
+                continue
             need = measure(program)
             if need.total > limit:
-                raise ConfigError(_told(need, program, limit, config))
+                raise ConfigError(told(need, program, limit))
         if num_devices > 1:
             return  # the compiler's figure is for the program of one device
 
 
-def _told(need: Need, program: Program, limit: int, config: ConfigDict) -> str:
+def told(need: Need, program: Program, limit: float) -> str:
     """Return in one line what does not fit, and what to change."""
-    shared = sum(size_of(arg) for arg, axis in zip(program.args, program.axes, strict=True)
-                 if axis is None)  # fmt: skip
+    lanes, shared = program.lanes(), size_of(program.shared())
     data: Any = next((arg for arg in program.args if hasattr(arg, "phi")), None)
     phi = need.results if need.name == "features" else size_of(getattr(data, "phi", ()))
-    if hasattr(data, "store"):
-        shared += size_of(data.store)
-    own = (need.total - shared) / config.seeds
-    advice = []
+    own, advice = (need.total - shared) / lanes, []
     if phi and need.total - phi <= limit:
         advice.append("config.policy.feature_gib=0 (features are computed when they are read)")
+    kind = "tasks x seeds" if any(hasattr(arg, "task") for arg in program.args) else "seeds"
     if (fewer := int((limit - shared) / own)) >= 1:
-        advice.append(f"config.seeds={fewer} per device (more devices share the seeds)")
-    if shared + own > limit:
-        advice.append("a smaller batch, or config.data.device_gib=0.001 (the data on the host)")
+        wish = f"config.seeds={fewer}" if kind == "seeds" else f"{fewer} {kind}"
+        advice.append(f"{wish} per device (more devices share the seeds)")
+    if own > limit:
+        advice.append("smaller networks or a smaller batch")
+    elif shared + own > limit:
+        far = "config.data.device_gib=0.001 (the data stays on the host)"
+        advice.append(far if kind == "seeds" else "less data (config.data.max_episodes)")
     return (
-        f"the program '{need.name}' of {config.seeds} seed(s) needs {need.total / GB:.1f} GB, and "
-        f"the device has {limit / GB:.1f} GB for it: set {', or '.join(advice)}"
+        f"the program '{need.name}' of {lanes} {kind} needs {need.total / GB:.1f} GB, and "
+        f"the device has {limit / GB:.1f} GB for it: use {', or '.join(advice)}"
     )
 
 

@@ -21,7 +21,7 @@ from zsrl_jax import oracle, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.data.summary import best_pieces, task_means
-from zsrl_jax.devices import mesh, processes
+from zsrl_jax.devices import compile_cache, mesh, processes
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.evaluation import Scores, evaluate
 from zsrl_jax.oracle import Oracle, OracleParams
@@ -85,10 +85,14 @@ def complete(
     config, dataset = data_source.given(config, dataset)
     workdir = Path(workdir or data_source.default_folder(config, dataset))
     told: dict[str, Any] = {}
+    if config.evaluate.every:
+        streaming.host()  # scores the policy: refused here if JAX does not see it
+    known = data_source.is_known(config, dataset)
+    if known:
+        _refuse_if_too_large(config, dataset or config)
     with running(config, dataset, workdir, quiet, force) as (run, data):
-        memory.refuse_if_too_large(
-            config, shape_of(data), memory.device_limit(), jax.device_count()
-        )
+        if not known:
+            _refuse_if_too_large(config, data)
         agent = _kind(config)(run, data)
 
         def conclude() -> None:
@@ -100,6 +104,15 @@ def complete(
         processes.first(conclude)
     file = workdir / results.FILE
     return Finished(agent, told.get("scores"), told.get("results", {}), file)
+
+
+def _refuse_if_too_large(config: ConfigDict, source: Dataset | ConfigDict) -> None:
+    """Refuse in all processes what does not fit into the device of the first."""
+    limit, num = memory.device_limit(), jax.device_count()
+    if limit is not None:
+        compile_cache.keep()
+        shape = shape_of(source)
+        processes.first(lambda: memory.refuse_if_too_large(config, shape, limit, num))
 
 
 def _score(

@@ -131,7 +131,13 @@ def place(
 
 def host() -> jax.Device:
     """Return the host's processor as a device; the last one, if a test splits it into several."""
-    return jax.local_devices(backend="cpu")[-1]
+    try:
+        return jax.local_devices(backend="cpu")[-1]
+    except RuntimeError as error:
+        raise ConfigError(
+            "JAX does not see the host's processor, which draws batches and scores policies: add "
+            "cpu to the list JAX_PLATFORMS, such as JAX_PLATFORMS=cuda,cpu"
+        ) from error
 
 
 def is_too_large(store_bytes: int, budget_gib: float) -> bool:

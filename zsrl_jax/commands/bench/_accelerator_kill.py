@@ -1,7 +1,8 @@
 """A real run in a process of its own, killed after a save and started again: is it the same?
 
 The runs come before this process uses the device: a TPU serves one process at a time, and on a GPU
-JAX takes three quarters of the memory when it starts.
+JAX takes three quarters of the memory when it starts. A GPU's compiler times its kernels, and may
+choose others in the next process: here it may not, so that equal runs are equal to the last bit.
 """
 
 import os
@@ -20,9 +21,11 @@ from zsrl_jax.runs import step_saves
 
 RUN = [
     "run", "--config=cell:cheetah,lra_p,btd,smoke", "--config.seeds=2", "--config.log_every=10",
-    "--config.checkpoint_every=20", "--config.encoder.updates=20", "--config.policy.updates=3000",
+    "--config.checkpoint_every=20", "--config.encoder.updates=20", "--config.policy.updates=600",
     "--config.data.episodes=2", "--config.evaluate.episodes=1",
 ]  # fmt: skip
+
+FIXED = {"gpu": " --xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"}
 
 
 def backend() -> str:
@@ -35,26 +38,28 @@ def backend() -> str:
     return done.stdout.split()[-1]
 
 
-def killed_and_resumed(folder: Path, fields: Sequence[str] = ()) -> float:
+def killed_and_resumed(folder: Path, fields: Sequence[str] = (), backend: str = "cpu") -> float:
     """Return the largest difference between a run killed once and a straight one; 0 is right."""
+    env = {**os.environ, "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + FIXED.get(backend, "")}
     words = [sys.executable, "-m", "zsrl_jax", *RUN, f"--config.data.cache={folder / 'data'}"]
-    _finish([*words, *fields, f"--workdir={folder / 'straight'}"])
+    _finish([*words, *fields, f"--workdir={folder / 'straight'}"], env)
     cut = [*words, *fields, f"--workdir={folder / 'cut'}"]
-    process = subprocess.Popen(cut, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    nowhere = subprocess.DEVNULL
+    process = subprocess.Popen(cut, env=env, stdout=nowhere, stderr=nowhere)
     while step_saves.newest(folder / "cut" / "policy", whole=False).folder is None:
         if process.poll() is not None:
             raise DataError("the run ended before it could be killed: see whether it runs alone")
         time.sleep(0.02)
     process.kill()
     process.wait()
-    said = _finish(cut)
+    said = _finish(cut, env)
     if "policy: goes on from update" not in said:
         raise DataError("the killed run did not go on from its save")
     return _difference(folder / "straight", folder / "cut")
 
 
-def _finish(words: Sequence[str]) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ})
+def _finish(words: Sequence[str], env: dict[str, str]) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, env=env)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise DataError(f"a run ended with code {done.returncode}: {last}")
