@@ -205,7 +205,7 @@ def prepared(encoder, dataset):
     now = now._replace(discount=np.linspace(0, 1, SIZE, dtype=np.float32))
     batch = (now, *batch[1:]) if isinstance(batch[0], tuple) else now
     if encoder.of_transitions:  # a goal that is reached already
-        batch = now, np.concatenate([now.obs[:1], batch[1][1:]])
+        batch = now, np.concatenate([batch[1][:-1], now.obs[-1:]])
     targets = shaken(state.target_params, 2)
     return state._replace(params=shaken(state.params, 1), target_params=targets), batch
 
