@@ -113,8 +113,11 @@ class Agent:
     @property
     def prompt_states(self) -> Float[Any, "n *pair obs"]:
         """Return what phi takes of the states on which a reward function is computed."""
-        after, before = self.params.prompt_obs, self.params.prompt_before
-        return np.stack([np.asarray(before), after], axis=1) if self.of_transitions else after
+        return self.seen(self.params.prompt_before, self.params.prompt_obs)
+
+    def seen(self, before: Any, after: Float[Any, "*n obs"]) -> Float[Any, "... obs"]:
+        """Return what phi takes of steps: both states if it is of transitions, else the later."""
+        return np.stack([np.asarray(before), after], axis=-2) if self.of_transitions else after
 
     def features(self, obs: Float[Any, "n *pair obs"]) -> Float[np.ndarray, "seed n d"]:
         """Return phi of raw observations [n, O], for every seed; B if the policy is fb's own.
@@ -222,7 +225,7 @@ class Agent:
         shown = self._shown(goal, "goal")
         if self.of_transitions:  # the mean way there, from the data's states
             before = np.asarray(self.params.prompt_before)
-            way = self.features(np.stack([before, np.broadcast_to(shown, before.shape)], axis=1))
+            way = self.features(self.seen(before, np.broadcast_to(shown, before.shape)))
             return [_unscored(z) for z in way.mean(axis=1, dtype=np.float64)]
         aim = self.features(shown)[:, 0]
         if self.is_own:
@@ -237,7 +240,7 @@ class Agent:
         if self.of_transitions:
             if len(states) < 2:
                 raise DataError("demonstration has 1 state: expected two or more, phi is of steps")
-            states = np.stack([states[:-1], states[1:]], axis=1)
+            states = self.seen(states[:-1], states[1:])
         shown = self.features(states)
         centre = np.zeros(len(shown)) if self.params.centre is None else self.params.centre
         return [

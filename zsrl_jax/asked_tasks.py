@@ -3,8 +3,8 @@
     a task's name            the task's reward of the domain
     a reward text            over the domain's quantities, such as "speed*(height>0.5)"
     a function               of physics states (of observations, in an environment): yours
-    a z, or (states, r)      the reward of the task that the name says, else its own: phi(s).z,
-                             counted from its mean over the data
+    a z, or (states, r)      the reward of the task that the name says, else its own: phi(s).z
+                             (of transitions, phi(s, s').z), counted from its mean over the data
 
 A task that is not the domain's gets a note, so that its score says what it is.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from zsrl_jax.agent import Agent, Prompt
 from zsrl_jax.envs import DOMAINS, relabel
@@ -21,8 +22,17 @@ from zsrl_jax.oracle import Oracle
 from zsrl_jax.rewards import reward_function
 
 Player = Agent | Oracle
-# obs [seed, n, O] and physics [seed, n, P] -> rewards [seed, n]; each seed has its own states
-Rewarder = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+
+
+class Steps(NamedTuple):
+    """Steps that were played: the states before and after, and the physics after."""
+
+    before: Float[np.ndarray, "*n obs"]
+    obs: Float[np.ndarray, "*n obs"]
+    physics: Float[np.ndarray, "*n physics"] | None = None
+
+
+Rewarder = Callable[[Steps], np.ndarray]  # steps [seed, n, ...] -> rewards [seed, n]
 
 
 class Asked(NamedTuple):
@@ -173,7 +183,7 @@ def _of_task(place: Place, task: str) -> Rewarder | None:
     """Return the reward of a task of the domain; None in an environment, which has its own."""
     if place.foreign:
         return None
-    return lambda obs, physics: np.asarray(relabel(str(place.agent.domain), task, physics))
+    return lambda steps: np.asarray(relabel(str(place.agent.domain), task, steps.physics))
 
 
 def _of_vector(place: Place, name: str, prompt: Prompt) -> tuple[str, Rewarder | None]:
@@ -183,23 +193,19 @@ def _of_vector(place: Place, name: str, prompt: Prompt) -> tuple[str, Rewarder |
         return f"a z of yours, scored with the task {name}", _of_task(place, name)
     if not isinstance(place.agent, Agent):
         raise TaskError(unknown(f"{place.agent.domain} task", name, place.known))
-    if place.agent.of_transitions:
-        raise TaskError(
-            f"'{name}' is no task, and the features of the encoder "
-            f"{place.agent.config.encoder.name} are of transitions: expected a task's name for z"
-        )
     told = "a z of yours, scored with its own reward phi(s).z (0: the data's mean per step)"
     return told, _of_features(place.agent, prompt.z)
 
 
 def _of_features(agent: Agent, z: np.ndarray) -> Rewarder:
-    """Return the reward that a task vector stands for: phi(s).z above the data's mean."""
+    """Return the reward that a task vector stands for: phi.z above the data's mean."""
     weight = agent.reward_weights(z)
     data = np.einsum("snd,sd->sn", agent.features(agent.prompt_states), weight)
     level = data.mean(axis=1)
 
-    def reward(obs: np.ndarray, physics: np.ndarray | None) -> np.ndarray:
-        phi = [agent.features(states)[seed] for seed, states in enumerate(obs)]
+    def reward(steps: Steps) -> np.ndarray:
+        seen = agent.seen(steps.before, steps.obs)
+        phi = [agent.features(states)[seed] for seed, states in enumerate(seen)]
         rows = [p @ w - m for p, w, m in zip(phi, weight, level, strict=True)]
         return np.stack(rows).astype(np.float64)
 
@@ -207,8 +213,8 @@ def _of_features(agent: Agent, z: np.ndarray) -> Rewarder:
 
 
 def _of_function(function: Callable[..., Any], foreign: bool) -> Rewarder:
-    def reward(obs: np.ndarray, physics: np.ndarray | None) -> np.ndarray:
-        states = obs if foreign or physics is None else physics
+    def reward(steps: Steps) -> np.ndarray:
+        states = steps.obs if foreign or steps.physics is None else steps.physics
         flat = states.reshape(-1, states.shape[-1])
         return _values(function, flat).reshape(states.shape[:-1])
 

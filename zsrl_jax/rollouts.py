@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from zsrl_jax.asked_tasks import Asked, Player
+from zsrl_jax.asked_tasks import Asked, Player, Steps
 from zsrl_jax.devices import signals
 from zsrl_jax.envs import DOMAINS, External, Simulator
 from zsrl_jax.errors import DataError
@@ -97,35 +97,32 @@ def simulate(game: Game) -> Played:
     simulator, act = Simulator(domain.name, game.lanes), game.policy()
     obs = simulator.reset(game.starts())
     returns, random = np.zeros(game.shape), np.zeros(game.shape[1:])
-    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    seen: list[Steps] = []
     steps = tqdm(range(domain.episode_length), "evaluate", unit="step", disable=not game.progress)
     for step in steps:
         signals.check()
-        obs = simulator.step(act(obs))
-        seen.append((obs, simulator.physics()))
+        before, obs = obs, simulator.step(act(obs))
+        seen.append(Steps(before, obs, simulator.physics()))
         if len(seen) == CHUNK or step + 1 == domain.episode_length:
-            states = [np.stack(part, axis=1) for part in zip(*seen, strict=True)]
+            played = Steps(*(np.stack(part, axis=1) for part in zip(*seen, strict=True)))
             seen = []
             for i, task in enumerate(game.tasks):
-                earned, drawn = _earned(game, i, task, *states)
+                earned, drawn = _earned(game, i, task, played)
                 returns[:, i] += earned.sum(axis=-1)
                 random[i] += drawn.sum(axis=-1)
     return Played(returns, random, game.split(simulator.blown())[0])
 
 
-def _earned(
-    game: Game, place: int, task: Asked, obs: np.ndarray, physics: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return a task's rewards of states [lanes, step, ...]: [seed, episode, step], and random's."""
+def _earned(game: Game, place: int, task: Asked, steps: Steps) -> tuple[np.ndarray, np.ndarray]:
+    """Return a task's rewards of steps [lanes, step, ...]: [seed, episode, step], and random's."""
     assert task.reward is not None
     seeds, _, episodes = game.shape
     found = []
-    for states in zip(*(game.split(x) for x in (obs, physics) if x is not None), strict=True):
+    for states in zip(*(game.split(x) for x in steps if x is not None), strict=True):
         # first the agent's states, then the random policy's, which every seed judges
         of_task = [x[:, place] if x.ndim == 5 else np.broadcast_to(x, (seeds, *x.shape))
                    for x in states]  # fmt: skip
-        flat = [x.reshape(seeds, -1, x.shape[-1]) for x in of_task]
-        value = task.reward(flat[0], flat[1] if len(flat) > 1 else None)
+        value = task.reward(Steps(*(x.reshape(seeds, -1, x.shape[-1]) for x in of_task)))
         found.append(value.reshape(seeds, episodes, -1))
     return found[0], found[1].mean(axis=0)
 
@@ -143,14 +140,15 @@ def play_in(game: Game, environment: Callable[..., Any], timeout: float) -> Play
         for _ in tqdm(range(MAX_STEPS), "evaluate", unit="step", disable=not game.progress):
             signals.check()
             goes_on, drawn_goes_on = game.split(~env.ended())
-            obs = env.step(act(obs))
+            before, obs = obs, env.step(act(obs))
             own, drawn = game.split(env.reward())
             for i, task in enumerate(game.tasks):
                 if task.reward is None:
                     returns[:, i] += own[:, i]
                     random[i] += drawn
                 else:
-                    earned, by_chance = _earned(game, i, task, obs[:, None], None)
+                    steps = Steps(before[:, None], obs[:, None])
+                    earned, by_chance = _earned(game, i, task, steps)
                     returns[:, i] += np.where(goes_on[:, i], earned[..., 0], 0.0)
                     random[i] += np.where(drawn_goes_on, by_chance[..., 0], 0.0)
             if env.ended().all():

@@ -8,7 +8,7 @@ import pytest
 
 from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_transitions
-from zsrl_jax.encoders import ENCODERS, byol, fb, losses, lra_sr
+from zsrl_jax.encoders import ENCODERS, byol, fb, fb_onestep, hilp, losses, lra_sr, rldp
 from zsrl_jax.settings import fields as defaults
 
 
@@ -83,14 +83,17 @@ def test_fb_q_loss_by_hand():
     [
         (lambda *a: fb.fb_loss(*a, jnp.ones(4))[0], [(2, 4, 3), (4, 3)] * 2, 2),
         (lambda *a: lra_sr.lra_sr_loss(*a, jnp.ones(4))[0], [(4, 3)] * 4, 2),
+        (lambda *a: fb_onestep.fb_onestep_loss(*a, jnp.ones(4))[0], [(4, 3)] * 4, 2),
         (byol.byol_loss, [(4, 3)] * 2, 1),
+        (lambda *a: rldp.rldp_loss(*a, jnp.ones((4, 2))), [(4, 2, 3)] * 2, 1),
+        (lambda *a: hilp.hilp_loss(*a, jnp.ones(4), jnp.ones(4), 0.7), [(4,)] * 2, 1),
         (
             lambda *a: fb.q_loss(*a, jnp.eye(4, 3), jnp.ones((4, 3)), jnp.ones(4)),
             [(2, 4, 3)] * 2,
             1,
         ),
     ],
-    ids=["fb", "lra_sr", "byol", "fb's q"],
+    ids=["fb", "lra_sr", "fb_onestep", "byol", "rldp", "hilp", "fb's q"],
 )
 def test_no_gradient_reaches_what_stands_still(loss, shapes, moved):
     draw = np.random.default_rng(1)
@@ -99,9 +102,10 @@ def test_no_gradient_reaches_what_stands_still(loss, shapes, moved):
     assert [bool(np.any(g)) for g in gradient] == [i < moved for i in range(len(args))]
 
 
-def test_fb_features_are_backward_times_inverse_second_moment(noise_dataset):
+@pytest.mark.parametrize("name", ["fb", "fb_onestep"])
+def test_fb_features_are_backward_times_inverse_second_moment(name, noise_dataset):
     store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
-    encoder = fb.make(small("fb"), noise_dataset.spec)
+    encoder = ENCODERS[name].make(small(name), noise_dataset.spec)
     params = encoder.init(jax.random.key(0)).params
     frozen = encoder.freeze(jax.random.key(1), params, store)
     phi = np.asarray(encoder.features(frozen, noise_dataset.obs[:, 1:].reshape(-1, 4)))

@@ -204,6 +204,8 @@ def prepared(encoder, dataset):
     now = batch[0] if isinstance(batch[0], tuple) else batch
     now = now._replace(discount=np.linspace(0, 1, SIZE, dtype=np.float32))
     batch = (now, *batch[1:]) if isinstance(batch[0], tuple) else now
+    if encoder.of_transitions:  # a goal that is reached already
+        batch = now, np.concatenate([batch[1][:-1], now.obs[-1:]])
     targets = shaken(state.target_params, 2)
     return state._replace(params=shaken(state.params, 1), target_params=targets), batch
 

@@ -11,8 +11,9 @@ from zsrl_jax import td3
 from zsrl_jax.data import fit_normalizer, to_device
 from zsrl_jax.encoders import ENCODERS, hilp
 from zsrl_jax.encoders.base import reached_features, row_features
-from zsrl_jax.errors import DataError, TaskError
-from zsrl_jax.evaluation import evaluate
+from zsrl_jax.envs import DOMAINS, Simulator
+from zsrl_jax.errors import DataError
+from zsrl_jax.evaluation import evaluate, start_seeds
 from zsrl_jax.settings import fields
 from zsrl_jax.tasks import SAMPLERS, Behaviour, Uniform, occupancy
 from zsrl_jax.tasks.occupancy import SubTrajectory
@@ -99,8 +100,21 @@ def test_what_is_no_transition_is_refused_in_one_line():
         agent.infer(reward=(states, states[:, 0]))
     with pytest.raises(DataError, match="demonstration has 1 state"):
         agent.infer(demonstration=states[:1])
-    with pytest.raises(TaskError, match="hilp are of transitions: expected a task's name"):
-        evaluate(agent, tasks={"mine": agent.infer("run")}, episodes=1)
+
+
+def test_a_task_vector_is_scored_with_its_own_reward_of_steps(monkeypatch):
+    agent = make_agent(encoder="hilp")
+    z, sim = agent.infer("run"), Simulator("cheetah", 1)
+    obs, total = [sim.reset(start_seeds(0, 1))], 0.0
+    short = DOMAINS["cheetah"]._replace(episode_length=60)  # more than a chunk of rewards
+    monkeypatch.setitem(DOMAINS, "cheetah", short)
+    for _ in range(60):
+        obs.append(sim.step(agent.act(obs[-1][None], z[:, None])[0]))
+        total += agent.features(np.stack([obs[-2], obs[-1]], axis=1))[0, 0] @ z[0]
+    total -= 60 * agent.features(agent.prompt_states)[0].mean(axis=0) @ z[0]
+    scores = evaluate(agent, tasks={"mine": z}, episodes=1, progress=False)
+    assert scores.returns[0, 0, 0] == pytest.approx(total, rel=1e-3, abs=1e-2)
+    assert "mine: a z of yours, scored with its own reward" in str(scores)
 
 
 def test_a_run_of_transitions_trains_and_loads(noise_dataset, tmp_path):

@@ -7,23 +7,19 @@ from helpers.untrained import make_agent
 
 import zsrl_jax
 from zsrl_jax.errors import DataError
-from zsrl_jax.web.networks_of import _features, actor_layers, feature_layers
+from zsrl_jax.web.networks_of import _seen, actor_layers, feature_layers
 
 
-@pytest.mark.parametrize("encoder", sorted(set(zsrl_jax.ENCODERS) - {"hilp"}))
+@pytest.mark.parametrize("encoder", [*zsrl_jax.ENCODERS, "fb, tuned"])
 def test_features_of_every_encoder(encoder):
-    agent = make_agent(encoder=encoder)
-    layers, obs = feature_layers(agent, 0), np.asarray(agent.params.prompt_obs)[:50]
+    name, _, tuned = encoder.partition(", ")
+    agent = make_agent(encoder=name, **({"encoder.backward_norm": True} if tuned else {}))
+    layers, states = feature_layers(agent, 0), np.asarray(agent.prompt_states)[:50]
     np.testing.assert_allclose(
-        _features(agent, layers, obs), agent.features(obs)[0], rtol=1e-4, atol=1e-4
+        _seen(agent, layers, states), agent.features(states)[0], rtol=1e-4, atol=1e-4
     )
     names = set(actor_layers(agent, 0))
     assert {"actor/Dense_0/kernel", "actor/_Stream_1/LayerNorm_0/scale"} <= names
-
-
-def test_features_of_transitions_are_refused():
-    with pytest.raises(DataError, match="those of the encoder 'hilp' are of transitions"):
-        feature_layers(make_agent(encoder="hilp"), 0)
 
 
 def test_another_network_is_refused_by_the_encoder_s_name():

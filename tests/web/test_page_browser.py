@@ -307,6 +307,9 @@ SETTINGS = {
     "behaviours": {"encoder": "aenc", "infer.behaviours": 20, "infer.ridge": 0.01},
     "no tasks": {"encoder": "trans", "tasks": False, "policy.center_reward": False},
     "one stage": {"encoder": "fb", "policy.kind": "own", "tasks": False},
+    "transitions": {"encoder": "hilp", "infer.behaviours": 20},
+    "transitions, no tasks": {"encoder": "hilp", "tasks": False},
+    "tuned": {"encoder": "fb", "encoder.backward_norm": True},
 }  # fmt: skip
 
 

@@ -159,8 +159,8 @@ def _own_return(agent: Agent, member: int, seen: np.ndarray, z: np.ndarray) -> n
     mean = agent.features(agent.prompt_states)[member].mean(axis=0)
     total, weight = np.zeros(len(z)), 1.0
     for before, obs in itertools.pairwise(seen):
-        states = np.stack([before, obs], axis=1) if agent.of_transitions else obs
-        total += weight * np.sum((agent.features(states)[member] - mean) * z, axis=1)
+        phi = agent.features(agent.seen(before, obs))[member]
+        total += weight * np.sum((phi - mean) * z, axis=1)
         weight *= agent.config.policy.discount
     return total
 

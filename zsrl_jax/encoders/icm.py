@@ -3,7 +3,8 @@
     loss = mean (f(phi(s), phi(s')) - a)^2 + w ortho(phi(s))
 
 The mean is over the batch and the coordinates of a. Of the intrinsic curiosity module only the
-inverse model is here, as in Touati, Rapin and Ollivier (2022); its forward model is `byol`.
+inverse model is here, as in Touati, Rapin and Ollivier (2022), whose f ends in a tanh; its forward
+model is `byol`.
 """
 
 import jax.numpy as jnp

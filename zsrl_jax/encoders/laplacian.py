@@ -5,7 +5,7 @@
 Without the second term a constant would be best; with it, phi tends to the smoothest functions on
 the graph of states that the data walks on: the low eigenvectors of its Laplacian. As one of the
 features of zero-shot RL: Touati, Rapin and Ollivier (2022), whose code takes the mean over the
-coordinates of phi where this is the sum, as Wu et al. print it.
+coordinates of phi where this is the sum, as Wu et al. have it (times 1/2, which w can absorb).
 """
 
 from jaxtyping import Array, Float

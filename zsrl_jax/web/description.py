@@ -67,6 +67,7 @@ def _inference(agent: Agent) -> dict[str, Any]:
         "dim": agent.z_dim,
         "radius": float(agent.radius),
         "own": bool(agent.is_own),
+        "of_transitions": agent.of_transitions,
         "intercept": agent.has_intercept,
         "ridge": config.infer.ridge if config.infer.ridge == "auto" else float(config.infer.ridge),
         "grid": GRID.tolist(),

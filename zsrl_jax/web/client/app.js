@@ -243,7 +243,7 @@ class Page {
     this.recording = null;
     $("record").setAttribute("aria-pressed", "false");
     $("record").textContent = "Record what it does now";
-    if (isKept && states.length) this.setRecorded(states);
+    if (isKept && states.length > 1) this.setRecorded(states);
   }
 
   async copy(button, text) {
@@ -266,16 +266,16 @@ class Page {
     }
     robot.step(Array.from(agent.act(obs, prompt.z)));
     this.time += robot.seconds;
-    const reward = this.rewardNow();
+    const reward = this.rewardNow(obs);
     if (Number.isFinite(reward)) this.chart.add(this.time, reward);
     if (!robot.physics().every(Number.isFinite)) this.restart();
   }
 
-  // Return the reward of the state: of the text, else of the features, above the data's mean.
-  rewardNow() {
+  // Return the reward of the last step: of the text, else of the features, above the data's mean.
+  rewardNow(before) {
     const { prompt, robot, agent } = this;
     if (prompt.kind !== "reward") {
-      const phi = agent.features(robot.observe()), mean = this.arrays.get("all/mean");
+      const phi = agent.features(before, robot.observe()), mean = this.arrays.get("all/mean");
       return phi.reduce((sum, value, j) => sum + (value - mean[j]) * prompt.z[j], 0) / agent.facts.radius ** 2;
     }
     if (!prompt.tree) return NaN;

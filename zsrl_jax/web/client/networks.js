@@ -36,20 +36,23 @@ export function makeNormalizer(arrays, limit) {
   });
 }
 
-// Return phi as a function of a raw observation.
+// Return phi as a function of a raw observation; of transitions, what the difference is taken of.
 export function makeFeatures(arrays, normalize, radius) {
   const layers = [];
   while (arrays.has(`phi/${layers.length}/bias`)) {
     const at = `phi/${layers.length}`;
     layers.push([arrays.get(`${at}/kernel`), arrays.get(`${at}/bias`)]);
   }
-  const inverse = arrays.get("phi/inverse");
+  const inverse = arrays.get("phi/inverse"), constant = arrays.get("phi/constant");
+  const scale = arrays.get("phi/norm/scale"), shift = arrays.get("phi/norm/bias");
   return (obs) => {
     let x = normalize(obs);
     layers.forEach(([kernel, bias], i) => {
       x = dense(x, kernel, bias);
-      if (i < layers.length - 1) x = relu(x);
+      if (i === 0 && scale) x = layerNorm(x, scale, shift).map(Math.tanh);
+      else if (i < layers.length - 1) x = relu(x);
     });
+    if (constant) return x.map((value) => value * constant[0]);
     let square = 0;
     for (const value of x) square += value * value;
     const size = radius / Math.sqrt(Math.max(square, 1e-12));

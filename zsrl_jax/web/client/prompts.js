@@ -10,12 +10,19 @@ export class Agent {
     this.facts = facts;
     this.arrays = arrays;
     const normalize = makeNormalizer(arrays, facts.clip);
-    this.features = makeFeatures(arrays, normalize, facts.radius);
+    this.place = makeFeatures(arrays, normalize, facts.radius);
     this.act = makeActor(arrays, normalize);
     this.phi = arrays.get("phi");
     this.dim = facts.dim;
     this.count = this.phi.length / this.dim;
     this.tasks = arrays.get("tasks");
+  }
+
+  // Return phi of a state, or of the transition to it where the encoder asks for both.
+  features(before, obs) {
+    const after = this.place(obs);
+    if (!this.facts.of_transitions) return after;
+    return this.place(before).map((value, j) => after[j] - value);
   }
 
   // Answer a reward, given as its value in every state of the data.
@@ -29,19 +36,21 @@ export class Agent {
 
   // Answer a state to reach.
   ofGoal(obs) {
-    const aim = this.features(obs);
-    const z = this.facts.own ? aim : this.goalVector(aim);
+    const aim = this.place(obs), before = this.arrays.get("phi/before");
+    const z = before ? aim.map((value, j) => value - before[j])
+      : this.facts.own ? aim : this.goalVector(aim);
     return { ...this.answer(z, false), r2: NaN, far: this.outside([obs]) };
   }
 
   // Answer a behaviour to repeat.
   ofDemonstration(states) {
     const z = new Float64Array(this.dim), centre = this.arrays.get("centre");
+    const first = this.facts.of_transitions ? 1 : 0;
     let total = 0;
-    states.forEach((obs, t) => {
+    states.slice(first).forEach((obs, t) => {
       const weight = this.facts.discount ** t;
       total += weight;
-      this.features(obs).forEach((value, j) => { z[j] += weight * value; });
+      this.features(states[t], obs).forEach((value, j) => { z[j] += weight * value; });
     });
     const mean = z.map((value, j) => value / total - (centre ? centre[j] : 0));
     return { ...this.answer(mean, true), r2: NaN, far: this.outside(states) };
