@@ -55,7 +55,8 @@ def test_frames_show_the_body(name):
     np.testing.assert_array_equal(frames[0], frames[2])
     assert (frames[0] != frames[1]).any()
     orange = (frames[0, ..., 0] > 1.3 * frames[0, ..., 2]) & (frames[0, ..., 0] > 90)
-    assert 0.003 < orange.mean() < 0.5  # dm_control's bodies are orange on blue
+    least = 0.002 if name == "point_mass_maze" else 0.003  # a ball of some 17 pixels
+    assert least < orange.mean() < 0.5  # dm_control's bodies are orange on blue
 
 
 @draws

@@ -46,6 +46,16 @@ MAIN = ("fb", "policy", "lra_p", "byol_gamma", "contrastive", "hilp")  # each of
 REST = [pytest.param(name, marks=pytest.mark.lowering) for name in LEARNERS if name not in MAIN]
 
 
+def is_free(path):
+    """Tell whether a leaf hangs on the last bias of hilp's phi, on which no distance depends.
+
+    Its gradient is rounding alone, which Adam scales up to whole steps. It is the bias, and the
+    orthonormality, which is measured but has the weight 0.
+    """
+    bias = "params" in path and path.endswith("['phi']['Dense_1']['bias']")
+    return bias or "orthonormality" in path
+
+
 @pytest.mark.parametrize("name", [*MAIN, *REST])
 def test_devices_change_no_number(name, noise_dataset):
     """A divided batch is the whole one to float error; seeds on devices of their own bit-equal."""
@@ -56,7 +66,11 @@ def test_devices_change_no_number(name, noise_dataset):
     for how in ("map", "vmap") if name in ("fb", "policy") else ("map",):
         with precision.traced_for("cpu" if how == "map" else "gpu"):
             divided = trained(learner, data, mesh_of(2, 4), how)
-        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(divided), strict=True):
+        for (path, a), b in zip(
+            jax.tree.leaves_with_path(one), jax.tree.leaves(divided), strict=True
+        ):
+            if name == "hilp" and is_free(jax.tree_util.keystr(path)):
+                continue
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-6)
 
 

@@ -91,6 +91,7 @@ def test_a_config_of_another_type(given):
 
 def test_a_path_is_a_dataset(config, tmp_path, monkeypatch):
     asked = []
+    (tmp_path / "mine.npz").touch()  # a path that is missing is refused earlier
     monkeypatch.setattr(run, "open_data", lambda config, quiet: asked.append(config.data.path) or 1)
     with pytest.raises(AttributeError):
         zsrl_jax.train(config, tmp_path / "mine.npz", tmp_path / "run", quiet=True)
