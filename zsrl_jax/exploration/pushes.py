@@ -3,8 +3,8 @@
     a_t = strength corner,   corner in {-1, 1}^A, strength ~ U[0.3, 1], for PUSH steps on average
 
 Noise from step to step averages out. A push that lasts moves a robot far: a quadruped on its back
-gets up by one, now and then, and from there an explorer that is paid for novelty learns to get up.
-Without pushes it was never seen to. Only domains that ask for it (`Domain.pushed`) are pushed: a
+gets up by one, now and then, and from there an explorer paid for novelty can learn to get up.
+Four of five did (docs/results/quadruped.md). Only domains that ask for it (`Domain.pushed`) are pushed: a
 walker that was pushed fell more often, and an agent learned less from such data.
 """
 
