@@ -4,8 +4,8 @@
 
 Noise from step to step averages out. A push that lasts moves a robot far: a quadruped on its back
 gets up by one, now and then, and from there an explorer paid for novelty can learn to get up.
-Four of five did (docs/results/quadruped.md). Only domains that ask for it (`Domain.pushed`) are pushed: a
-walker that was pushed fell more often, and an agent learned less from such data.
+Most of them did (docs/results/quadruped.md). Only domains that ask for it (`Domain.pushed`) are
+pushed: a walker that was pushed fell more often, and an agent learned less from such data.
 """
 
 import numpy as np
