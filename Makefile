@@ -9,7 +9,7 @@ DOCS := $(VENV)/.docs
 CONFIG ?= configs/cheetah_fb_btd.py
 AGENT ?= cheetah
 
-.PHONY: setup run page test test-faults test-lowering test-report test-page test-slurm agents explorers lint format docs bench check-accelerator clean
+.PHONY: setup run page test test-whole test-faults test-lowering test-report test-page test-slurm agents explorers lint format docs bench check-accelerator clean
 
 setup: $(READY)
 
@@ -32,6 +32,10 @@ page: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# Whole runs as a user makes them: the notebook, the examples, a study, two processes.
+test-whole: $(READY)
+	$(BIN)/python -m pytest -m whole -n 2 --dist loadfile $(ARGS)
 
 test-faults: $(READY)
 	$(BIN)/python -m pytest -m faults $(ARGS)

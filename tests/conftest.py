@@ -16,8 +16,9 @@ from zsrl_jax.data import Dataset
 from zsrl_jax.devices import compile_cache
 
 LONG = (  # files that take minutes: begun first, so that none is left for the end
-    "test_mesh.py", "test_processes.py", "test_stage_faults.py", "test_command_faults.py",
-    "test_paper.py", "test_jobs.py", "test_end_to_end.py", "test_one_run.py", "test_report.py",
+    "test_laws.py", "test_mesh.py", "test_td3.py", "test_tasks.py", "test_processes.py",
+    "test_stage_faults.py", "test_command_faults.py", "test_paper.py", "test_jobs.py",
+    "test_end_to_end.py", "test_fit.py", "test_one_run.py", "test_report.py",
 )  # fmt: skip
 LARGE = 2**30  # bytes of a worker at which compiled programs are forgotten
 

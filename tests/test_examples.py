@@ -28,6 +28,7 @@ def test_every_example_is_known():
     assert [file.stem for file in EXAMPLES] == list(SAID)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_example_runs(file, folder):
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

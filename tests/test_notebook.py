@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
 TOUR = ROOT / "notebooks" / "tour.ipynb"
 
 
+@pytest.mark.whole
 def test_the_tour_runs_from_top_to_bottom(tmp_path, monkeypatch):
     for name, value in {
         "ZSRL_EPISODES": 1, "JAX_PLATFORMS": "cpu", "PYTHONPATH": ROOT,

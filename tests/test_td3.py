@@ -179,8 +179,8 @@ def test_policy_delay_holds_the_actor_still_between_its_turns(noise_dataset):
     config = tiny(policy_delay=2)
     sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
     policy = td3.make(config, noise_dataset.spec, 3, sample)
-    state = policy.init(jax.random.key(0))
-    batch = sample(jax.random.key(1), policy_data(noise_dataset))
+    state = jax.jit(policy.init)(jax.random.key(0))
+    batch = jax.jit(sample)(jax.random.key(1), policy_data(noise_dataset))
     moved, update = [], jax.jit(policy.update)
     for step in range(4):
         new, _ = update(state, batch, jax.random.key(2), step)
@@ -210,7 +210,7 @@ def test_probe_two_states_where_z_fixes_the_best_action(head):
     tasks = Uniform(jnp.asarray(2**0.5), jnp.zeros(2))
     data = td3.PolicyData(store, None, None, jnp.zeros(2), tasks)
     loop = jax.jit(make_loop(policy.sample, policy.update, 600))
-    state, metrics = loop(policy.init(jax.random.key(0)), jax.random.key(1), data, 0)
+    state, metrics = loop(jax.jit(policy.init)(jax.random.key(0)), jax.random.key(1), data, 0)
     angle = np.array([0.3, 0.8, -0.3, -0.8])  # away from z_0 = 0
     z = 2**0.5 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     z = np.concatenate([z, z * [-1, 1]]).astype(np.float32)
@@ -233,16 +233,16 @@ def test_averaged_actor_acts_and_lags_behind(noise_dataset):
     config = tiny(actor_average=0.25)
     sample = td3.make_sample(config, lambda w, obs: obs @ w, SAMPLERS["uniform"])
     policy = td3.make(config, noise_dataset.spec, 3, sample)
-    state = policy.init(jax.random.key(0))
-    batch = sample(jax.random.key(1), policy_data(noise_dataset))
-    new, _ = policy.update(state, batch, jax.random.key(2), 0)
+    state = jax.jit(policy.init)(jax.random.key(0))
+    batch = jax.jit(sample)(jax.random.key(1), policy_data(noise_dataset))
+    new, _ = jax.jit(policy.update)(state, batch, jax.random.key(2), 0)
     start, online, acting = (
         jax.tree.leaves(tree)[1]
         for tree in (state.params["actor"], new.params["actor"], td3.acting(new))
     )
     np.testing.assert_allclose(acting, 0.75 * start + 0.25 * online, rtol=1e-5, atol=1e-7)
     assert np.any(online != start)
-    plain = td3.make(tiny(), noise_dataset.spec, 3, sample).init(jax.random.key(0))
+    plain = jax.jit(td3.make(tiny(), noise_dataset.spec, 3, sample).init)(jax.random.key(0))
     assert td3.acting(plain) is plain.params["actor"]
 
 

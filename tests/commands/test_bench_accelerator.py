@@ -58,6 +58,21 @@ def test_without_an_accelerator_it_says_what_to_install(monkeypatch):
         accelerator.main([])
 
 
+def test_a_check_that_fails_is_a_line_of_the_block(monkeypatch, capsys):
+    def full(size, rows):
+        raise RuntimeError("RESOURCE_EXHAUSTED: out of memory\nwhile allocating")
+
+    monkeypatch.setattr(accelerator, "_memory", full)
+    monkeypatch.setattr(accelerator, "_kill", lambda backend: ("kill: none", True))
+    monkeypatch.setattr(accelerator, "_numbers", lambda name: (f"numbers: {name}: right", True))
+    with pytest.raises(DataError, match="memory: please open an issue"):
+        accelerator.main(["--here", "--only=lra_p", "--size=tiny"])
+    block = capsys.readouterr().out
+    assert block.startswith("```\nzsrl_jax ")  # the versions and the device first
+    assert "memory: failed: RuntimeError: RESOURCE_EXHAUSTED: out of memory\n" in block
+    assert "numbers: lra_p: right" in block and "wrong: memory" in block
+
+
 def test_wrong_numbers_are_found(monkeypatch):
     line, good = accelerator._numbers("lra_p")
     assert good and "float32 0.0e+00" in line  # the same device twice

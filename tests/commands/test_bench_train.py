@@ -11,6 +11,7 @@ from zsrl_jax.commands.bench import _train_cases, train
 from zsrl_jax.errors import DataError
 
 
+@pytest.mark.whole
 def test_it_measures_prints_and_saves(tmp_path, capsys):
     words = ["--only=policy", "--sizes=tiny", "--seeds=1", "--repeats=1", "--product=64"]
     train.main([*words, "--no_torch", "--no_starts", "--growth", f"--out={tmp_path}"])

@@ -22,6 +22,8 @@ from zsrl_jax.errors import DataError
 from zsrl_jax.settings.scales import StudySize
 from zsrl_jax.types import Failure
 
+pytestmark = pytest.mark.whole
+
 FIELDS = (
     ("log_every", 2), ("encoder.updates", 4), ("encoder.dim", 4), ("policy.updates", 4),
     ("tasks.num_subtrajectories", 200), ("tasks.num_iters", 5), ("evaluate.episodes", 1),

@@ -16,6 +16,7 @@ from zsrl_jax.settings.cells import config as get_cell
 from zsrl_jax.settings.checks import check
 
 
+@pytest.mark.lowering
 def test_eight_devices(noise_dataset, tmp_path):
     """The cases of mesh_cases; then one device goes on with a run that two began."""
     from helpers import mesh_cases

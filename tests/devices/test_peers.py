@@ -64,10 +64,8 @@ def test_a_death_ends_the_others_with_one_line(tmp_path, which, words):
     assert [process.returncode for process in found] == [
         -signal.SIGKILL if i == which else 75 for i in range(3)
     ]
-    told_by = 1 if which == 0 else 0
-    assert told[told_by].strip() == (
-        f"error: {words}: the same command again, in all of them, goes on from the last save"
-    )
+    line = f"error: {words}: the same command again, in all of them, goes on from the last save"
+    assert [told[i].strip() for i in range(3) if i != which] == [line, line]
 
 
 def test_a_death_is_told_once(monkeypatch, capfd):

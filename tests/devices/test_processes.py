@@ -38,6 +38,7 @@ train(small("aenc", "uniform"), draw_noise(), sys.argv[3], quiet=True)
 """
 
 
+@pytest.mark.whole
 def test_two_processes_train_what_one_does(noise_dataset, tmp_path):
     at = f"127.0.0.1:{free_port()}"
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
@@ -115,7 +116,7 @@ def test_one_is_killed_and_the_run_goes_on(ground, straight, axis, which):
     wait_for_save(cut, processes)
     processes[which].kill()
     codes, told = ended(processes)  # the other one does not wait for ever
-    assert codes[which] == -signal.SIGKILL and codes[1 - which] in (75, -signal.SIGABRT), told
+    assert codes[which] == -signal.SIGKILL and codes[1 - which] == 75, told
     codes, told = ended(start(args))
     assert codes == [0, 0] and "policy: goes on from update" in told[0][0], told
     chex.assert_trees_all_equal(params(whole), params(cut))

@@ -106,7 +106,7 @@ def test_no_gradient_reaches_what_stands_still(loss, shapes, moved):
 def test_fb_features_are_backward_times_inverse_second_moment(name, noise_dataset):
     store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
     encoder = ENCODERS[name].make(small(name), noise_dataset.spec)
-    params = encoder.init(jax.random.key(0)).params
+    params = jax.jit(encoder.init)(jax.random.key(0)).params
     frozen = encoder.freeze(jax.random.key(1), params, store)
     phi = np.asarray(encoder.features(frozen, noise_dataset.obs[:, 1:].reshape(-1, 4)))
     inverse = np.asarray(frozen["inverse"])
@@ -122,7 +122,7 @@ def test_learning_lowers_the_loss(name, noise_dataset):
     config = small(name)
     config.learning_rate = 1e-2
     encoder = ENCODERS[name].make(config, noise_dataset.spec)
-    state = encoder.init(jax.random.key(0))
+    state = jax.jit(encoder.init)(jax.random.key(0))
     batch = encoder.sample(jax.random.key(1), store)
     update = jax.jit(encoder.update)
     seen = []

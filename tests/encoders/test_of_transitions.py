@@ -26,7 +26,7 @@ def known(noise_dataset):
     config.update({"dim": 3, "hidden": (8,), "batch": 12})
     encoder = hilp.make(config, noise_dataset.spec)
     store = to_device(noise_dataset, fit_normalizer(noise_dataset, "none"))
-    params = encoder.init(jax.random.key(0)).params
+    params = jax.jit(encoder.init)(jax.random.key(0)).params
     return encoder, encoder.freeze(jax.random.key(1), params, store), store
 
 

@@ -166,6 +166,39 @@ def test_what_the_package_holds_is_whole_and_small(file):
     assert explorers.mean.shape[1] == DOMAINS[file.stem].obs_dim
 
 
+@pytest.mark.parametrize("file", sorted(shipped.FOLDER.glob("*.npz")), ids=lambda file: file.stem)
+def test_the_first_episodes_are_those_of_the_card(file):
+    """Equal to the last bit where the processor rounds as the one that made the card did."""
+    card = json.loads(file.with_suffix(".json").read_text())
+    told, recipe = card["first_episodes"], explorer_recipe("shipped")
+    assert recipe.to_dict() == card["recipe"]
+    found = playing.fingerprint(DOMAINS[file.stem], shipped.load(file.stem), recipe)
+    assert told["episodes"] == 64
+    if found["sha256"] != told["sha256"]:
+        np.testing.assert_allclose(found["early"], told["early"], atol=1e-4)
+        apart = np.abs(np.subtract(found["mean"], told["mean"]))
+        assert (apart <= 0.1 * np.array(told["deviation"]) + 1e-3).all()
+
+
+def test_a_fingerprint_tells_other_explorers_and_other_noise():
+    recipe = explorer_fields()
+    one = playing.fingerprint(CHEETAH, some_explorers(), recipe, 6)
+    assert one == playing.fingerprint(CHEETAH, some_explorers(), recipe, 6)
+    recipe.noise = 0.1
+    quieter = playing.fingerprint(CHEETAH, some_explorers(), recipe, 6)
+    fewer = playing.fingerprint(CHEETAH, some_explorers(2), explorer_fields(), 6)
+    for other in (quieter, fewer):
+        assert other["sha256"] != one["sha256"]
+        assert np.abs(np.subtract(other["early"], one["early"])).max() > 1e-3
+
+
+def test_few_episodes_are_played_in_a_small_block():
+    sizes = [
+        playing.Player(CHEETAH, some_explorers(), 0, explorer_fields(), n).size for n in (1, 4, 500)
+    ]
+    assert sizes == [3, 6, 63]
+
+
 def test_the_command_trains_packs_and_tells_what_is_covered(tmp_path):
     fields = [f"--recipe.{name}={value}" for name, value in SMALL.items()]
     asked = ["--domain=cheetah", "--number=2", "--episodes=4", "--kept=2", *fields]
@@ -174,6 +207,7 @@ def test_the_command_trains_packs_and_tells_what_is_covered(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "4 actors of" in done.stdout and "random actions:" in done.stdout
     card = shipped.read_card("cheetah", tmp_path / "out")
+    assert card["command"].endswith(" ".join(asked))  # and no folder of this machine
     assert card["kept_after_episodes"] == [2, 4] and card["seeds"] == [1000, 1001]
     assert set(card["covers"]) == {"all of these", "the youngest of each", "random actions"}
     assert shipped.load("cheetah", tmp_path / "out").number == 4

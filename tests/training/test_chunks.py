@@ -81,11 +81,14 @@ def test_nothing_is_read_inside_a_chunk(tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "AHEAD", 1)
     train(tmp_path / "run", [], updates=60)
     assert len(fetched) == 6  # once per log interval
+    fetched.clear()
+    train(tmp_path / "split", [], kind=Split, updates=60)
+    assert len(fetched) == 24  # once per window, while the next one runs
     run.log.close()
 
 
 def test_the_state_before_a_chunk_is_given_up(tmp_path):
-    """Donated: it takes no second place in memory."""
+    """Donated: results take its place."""
     run, seen = make_run(tmp_path, updates=20), []
     work = stage.Work(run, "policy", run.over_seeds(make_learner().init, (0,))(run.keys))
     sent = chunks.Chunks(work, make_learner(), Watched([]), run.keys)

@@ -88,6 +88,31 @@ def test_devices_share_the_seeds_and_an_oracle_s_tasks(paper, monkeypatch):
         memory.refuse_if_too_large(oracle, shape_of(oracle), int(0.7 * GB), num_devices=4)
 
 
+def test_temporaries_count_on_every_device_whose_batch_is_whole(paper, monkeypatch):
+    """Five seeds on two devices are one device's program; a divided batch is another."""
+    seen = []
+
+    def noted(program):
+        seen.append(program.name)
+        return memory.by_shapes(program)
+
+    monkeypatch.setattr(memory, "by_compiler", noted)
+    config = paper[0].copy_and_resolve_references()
+    memory.refuse_if_too_large(config, paper[1], 80 * GB, num_devices=2)
+    assert "policy" in seen
+    seen.clear()
+    config.devices.data = 2
+    memory.refuse_if_too_large(config, paper[1], 80 * GB, num_devices=2)
+    assert not seen
+
+
+def test_flops_of_a_program_are_counted_without_the_device(paper):
+    """110 GFLOP per seed (docs/performance.md), of one update: the body of a loop counts once."""
+    with precision.traced_for("gpu"):  # five seeds in one batch
+        (policy,) = (p for p in programs(*paper) if p.name == "policy")
+        assert memory.count_flops(policy) == pytest.approx(5 * 110e9, rel=0.02)
+
+
 def test_a_run_is_refused_before_data_is_collected(tmp_path, monkeypatch):
     config = get_cell("cheetah", "lra_p", "uniform", "smoke")
     config.data.update({"source": "collect", "cache": str(tmp_path / "data")})

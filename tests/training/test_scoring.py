@@ -1,5 +1,6 @@
 """Scores beside training are those of a run that waits for them, in the same lines."""
 
+import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,7 @@ import pytest
 from helpers.tiny_run import NEVER, equal, lines, make_learner, make_run
 
 from zsrl_jax import train
-from zsrl_jax.devices import signals
+from zsrl_jax.devices import precision, signals
 from zsrl_jax.errors import ConfigError
 from zsrl_jax.runs import step_saves
 from zsrl_jax.settings.cells import config as get_cell
@@ -108,6 +109,21 @@ def test_a_signal_does_not_end_the_thread_in_the_middle():
         pool.submit(signals.check).result()
 
 
+def test_a_copy_for_the_host_is_made_as_a_cpu_runs():
+    """Seeds one after the other, whatever trains."""
+
+    @dataclasses.dataclass
+    class Actor:
+        params: dict
+
+        def __post_init__(self):
+            self.backend = precision.backend()
+
+    with precision.traced_for("gpu"):
+        agent = Actor({"w": jnp.ones(2)})
+        assert agent.backend == "gpu" and scoring.on_host(agent).backend == "cpu"
+
+
 def test_auto_is_beside_only_where_an_accelerator_trains():
     section = get_cell("cheetah", "fb", "btd", "smoke").evaluate
     assert section.beside == "auto" and not scoring.is_beside(section)  # on this CPU
@@ -119,6 +135,7 @@ def test_auto_is_beside_only_where_an_accelerator_trains():
         check(config)
 
 
+@pytest.mark.whole
 def test_a_real_run_scores_the_same_beside_and_in_turn(tmp_path):
     found = []
     for beside in ("never", "always"):

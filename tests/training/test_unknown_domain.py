@@ -97,6 +97,7 @@ def run(cart, tmp_path_factory):
     return folder / "run", done
 
 
+@pytest.mark.whole
 def test_trained_by_command_without_a_simulator(run, cart):
     folder, done = run
     assert "no scores: the domain has no simulator" in done.stdout
@@ -106,6 +107,7 @@ def test_trained_by_command_without_a_simulator(run, cart):
     assert all(np.isfinite(x["policy/critic_loss"]).all() for x in lines if "policy/q" in x)
 
 
+@pytest.mark.whole
 def test_prompted_by_states_and_goals_and_scored_in_an_environment(run, cart):
     agent = zsrl_jax.load(run[0])
     place = cart.reached(300)

@@ -45,8 +45,13 @@ def _describe(recipe) -> str:
     """Say in a line who explores."""
     if DOMAIN.value in DOMAINS and explorer_of(DOMAIN.value, recipe) == "shipped":
         return f"{shipped.load(DOMAIN.value).number} trained actors of the package are played"
+    missing = recipe.explorer == "shipped" and DOMAIN.value in DOMAINS
+    why = f"the package has none of {DOMAIN.value}, so " if missing else ""
     updates = 1 / recipe.steps_per_update
-    return f"width {recipe.width}, batch {recipe.batch}, {updates:.2g} updates per step"
+    return (
+        f"{why}one is trained: width {recipe.width}, batch {recipe.batch}, "
+        f"{updates:.2g} updates per step"
+    )
 
 
 if __name__ == "__main__":

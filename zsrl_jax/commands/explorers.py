@@ -14,7 +14,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from zsrl_jax.commands import cli, usage_of
-from zsrl_jax.data.summary import BEST_STEPS, state_coverage
+from zsrl_jax.data.summary import BEST_STEPS, state_coverage, what_lasts
 from zsrl_jax.envs import DOMAINS, Simulator, relabel
 from zsrl_jax.envs.domain import often_standing
 from zsrl_jax.errors import DataError
@@ -23,7 +23,7 @@ from zsrl_jax.runs import provenance
 from zsrl_jax.settings.by_name import resolve
 
 DOMAIN = flags.DEFINE_string("domain", "cheetah", "which robot")
-NUMBER = flags.DEFINE_integer("number", 4, "independent explorers")
+NUMBER = flags.DEFINE_integer("number", 3, "independent explorers")
 EPISODES = flags.DEFINE_integer("episodes", 1024, "episodes that each of them trains for")
 KEPT = flags.DEFINE_integer("kept", 3, "actors that are kept of each, evenly apart")
 FIRST = flags.DEFINE_integer("first_seed", 1000, "seed of the first explorer")
@@ -59,14 +59,27 @@ def main(argv) -> None:
             "the youngest of each": _cover(domain, young, recipe),
             "random actions": _cover(domain, None, recipe),
         },
+        "first_episodes": playing.fingerprint(DOMAINS[domain], explorers, recipe),
         "versions": provenance.versions(),
-        "command": usage_of("explorers", " ".join(sys.argv[1:])),
+        "command": usage_of("explorers", " ".join(_deciding(sys.argv[1:]))),
     }
     file = shipped.save(domain, explorers, card, Path(OUT.value))
     print(f"{explorers.number} actors of {making.size_of(explorers)} numbers: "
           f"'{file}', {file.stat().st_size / 2**20:.2f} MiB")  # fmt: skip
     for name, lines in card["covers"].items():
         print("\n".join([f"{name}:", *lines]))
+
+
+def _deciding(flags_given: list[str]) -> list[str]:
+    """Return the flags that decide the actors: all but the folders, which are of one machine."""
+    kept, is_folder = list[str](), False
+    for word in flags_given:
+        name, equals, _ = word.lstrip("-").partition("=")
+        if is_folder or name in ("work", "out"):
+            is_folder = not is_folder and not equals  # its value is the next word
+        else:
+            kept.append(word)
+    return kept
 
 
 def _cover(domain: str, explorers: shipped.Explorers | None, recipe) -> list[str]:
@@ -82,8 +95,10 @@ def _cover(domain: str, explorers: shipped.Explorers | None, recipe) -> list[str
         found = np.stack(physics, axis=1)
     else:
         found = playing.Player(robot, explorers, 0, recipe).block(0).physics
+    length = np.full(len(found), robot.episode_length)
+    covered = [*state_coverage(domain, found), *what_lasts(domain, found, length)]
     return [
-        *(line.strip() for line in state_coverage(domain, found)),
+        *(line.strip() for line in covered),
         "of 1000: " + ", ".join(_earned(domain, found)),
     ]
 

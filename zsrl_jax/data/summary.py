@@ -12,6 +12,7 @@ from zsrl_jax.envs import DOMAINS, quantities, relabel
 from zsrl_jax.errors import DataError
 
 PLOTTED = 20_000  # states in a picture
+UPRIGHT = 0.8  # uprightness from which a robot is called upright
 BEST_STEPS = 100  # length of the sub-trajectories that are called the data's best
 
 
@@ -51,7 +52,8 @@ def coverage(dataset: Dataset) -> list[str]:
     if dataset.domain is None or dataset.physics is None:
         return ["coverage unknown: the dataset has no physics of a known domain"]
     rows = np.arange(dataset.obs.shape[1])[None] <= dataset.length[:, None]
-    return state_coverage(dataset.domain, dataset.physics[rows])
+    states = state_coverage(dataset.domain, dataset.physics[rows])
+    return [*states, *what_lasts(dataset.domain, dataset.physics, dataset.length)]
 
 
 def state_coverage(domain: str, physics: np.ndarray) -> list[str]:
@@ -71,6 +73,30 @@ def state_coverage(domain: str, physics: np.ndarray) -> list[str]:
     count = len(np.unique(cells, axis=0))
     lines.append(f"{'state coverage':>16}: {count} cells of side 0.1 in {', '.join(scalars)}")
     return lines
+
+
+def what_lasts(domain: str, physics: np.ndarray, length: np.ndarray) -> list[str]:
+    """Return which speeds episodes [N, T + 1, P] keep up, and how much of the time they stand up.
+
+    A speed that is kept up is a mean over BEST_STEPS steps in a row. A domain whose quantities are
+    others has no such lines.
+    """
+    if not {"speed", "uprightness"} <= set(quantities(domain, physics[0, :1])._fields):
+        return []
+    speeds, upright = list[np.ndarray](), list[np.ndarray]()
+    for states, steps in zip(physics, length, strict=True):
+        found = quantities(domain, states[1:])  # padding too: one program for all lengths
+        total = np.cumsum(np.pad(np.asarray(found.speed, np.float64)[:steps], (1, 0)))
+        window = min(BEST_STEPS, int(steps))
+        speeds.append((total[window:] - total[:-window]) / window)
+        upright.append(np.asarray(found.uprightness)[:steps] > UPRIGHT)
+    low, mid, high = np.percentile(np.concatenate(speeds), [1, 50, 99])
+    share = np.concatenate(upright).mean()
+    return [
+        f"{'speed kept up':>16}: 1 % {low:7.2f}   median {mid:7.2f}   99 % {high:7.2f}   "
+        f"(means over {BEST_STEPS} steps)",
+        f"{'upright':>16}: {100 * share:.0f} % of the states (uprightness above {UPRIGHT})",
+    ]
 
 
 def _row(name: str, value: str) -> str:

@@ -19,7 +19,7 @@ def keep() -> None:
     told = jax.config.values
     if told["jax_compilation_cache_dir"] is None and told["jax_enable_compilation_cache"]:
         jax.config.update("jax_compilation_cache_dir", str(_folder()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def _folder() -> Path:

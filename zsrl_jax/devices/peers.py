@@ -3,10 +3,12 @@
 JAX notices too, but ends the process from its own threads, with lines of C++ and code 134. Here the
 first process holds a connection to each other one. A process that ends as it should says so on it;
 a connection that closes without a word, or is silent on the wire for SILENT seconds, is a death.
+The first process tells the others which one has died before it ends itself.
 Where no connection can be made (a closed port), nothing is watched, and JAX's way remains.
 """
 
 import atexit
+import contextlib
 import os
 import secrets
 import socket
@@ -21,8 +23,10 @@ SILENT = 30  # seconds without an answer of the other machine; below JAX's own l
 MOST = 10.0  # seconds to connect
 PLACE = "zsrl_jax/peers"
 BYE = b"."
+DEAD = b"#"  # and the number of the process that has died, in eight digits
 CODE = 75  # the same command again goes on
 _said = threading.Lock()
+_others: dict[int, socket.socket] = {}  # the first process's connections, by number
 
 
 def claim() -> bool:
@@ -44,7 +48,7 @@ def watch(index: int, num: int, coordinator: str, store: Any) -> None:
         line.sendall(f"{mark}{index:08d}".encode())
     except OSError:
         return
-    _hold(line, lambda: _leave("the first process of the run is gone"))
+    _hold(line, _first_is_gone)
 
 
 def _accept(server: socket.socket, num: int, mark: str) -> None:
@@ -60,11 +64,23 @@ def _accept(server: socket.socket, num: int, mark: str) -> None:
             line.close()  # a stranger
             continue
         number, num = int(word[len(mark) :]), num - 1
-        _hold(line, lambda number=number: _lost(number))
+        _others[number] = line
+        _hold(line, lambda word, number=number: _lost(number))
+
+
+def _first_is_gone(word: bytes) -> None:
+    """Say who is gone: the first process, or the one that it has named."""
+    named = word.removeprefix(DEAD)
+    who = f"process {int(named)}" if word.startswith(DEAD) and named else "the first process"
+    _leave(f"{who} of the run is gone")
 
 
 def _lost(number: int) -> None:
     time.sleep(GRACE)
+    for other, line in list(_others.items()):  # another thread may add one
+        if other != number:
+            with contextlib.suppress(OSError):  # it has gone as well
+                line.sendall(DEAD + f"{number:08d}".encode())
     _leave(f"process {number} of the run is gone")
 
 
@@ -79,7 +95,7 @@ def _leave(what: str) -> None:
         os._exit(CODE)
 
 
-def _hold(line: socket.socket, on_death: Callable[[], None]) -> None:
+def _hold(line: socket.socket, on_death: Callable[[bytes], None]) -> None:
     """Say goodbye on a connection when this process ends; watch it from a thread until then."""
     line.settimeout(None)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -98,10 +114,12 @@ def _goodbye(line: socket.socket) -> None:
         return  # the other one has gone before
 
 
-def _listen(line: socket.socket, on_death: Callable[[], None]) -> None:
+def _listen(line: socket.socket, on_death: Callable[[bytes], None]) -> None:
     try:
         word = line.recv(1)
+        if word == DEAD:
+            word += line.recv(8, socket.MSG_WAITALL)
     except OSError:
         word = b""
     if word != BYE:
-        on_death()
+        on_death(word)

@@ -140,7 +140,7 @@ def _play(
     if not (folder / "explorer").is_dir():
         step_saves.write(folder / "explorer", 0, {"played": np.zeros(1)}, {"recipe": facts}, [])
     done = len(exorl.list_episodes(folder / "buffer"))
-    player = Player(DOMAINS[domain], shipped.load(domain), facts["seed"], config)
+    player = Player(DOMAINS[domain], shipped.load(domain), facts["seed"], config, episodes)
     with _bar(folder, done, episodes, progress) as bar:
         while done < episodes:
             done = player.write(folder, done, episodes)

@@ -77,7 +77,7 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.data.feed_updates = 50  # updates sent at once from a store on the host
     config.data.normalize = "none"  # none (the public code) or standard (mean and deviation)
     config.data.clip = 10.0  # of standardised observations, in deviations
-    config.data.episodes = 5000  # to collect if no dataset is given
+    config.data.episodes = 5000  # to collect if no dataset is given (the paper's buffer)
     config.data.seed = 0  # of the collection
     config.data.cache = "runs/data"  # where collections are kept and found again
     config.data.collect = explorer_fields()

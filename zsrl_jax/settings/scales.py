@@ -23,6 +23,7 @@ SCALES: dict[str, dict[str, Any]] = {
             "normalize": "standard",
             "episodes": 512,
             "collect": {
+                "explorer": "train",
                 "num_envs": 32,
                 "width": 256,
                 "rnd_width": 256,
@@ -65,6 +66,7 @@ SCALES: dict[str, dict[str, Any]] = {
             "normalize": "standard",
             "episodes": 4,
             "collect": {
+                "explorer": "train",
                 "num_envs": 4,
                 "width": 32,
                 "rnd_width": 32,
@@ -195,8 +197,14 @@ def choose_scale(scale: str = "auto") -> tuple[str, str]:
 
 
 def explorer_recipe(scale: str) -> ConfigDict:
-    """Return the exploring agent's fields at a scale; `shipped`: those of explorers that ship."""
+    """Return the exploring agent's fields at a scale; `shipped`: those of explorers that ship.
+
+    Who explores is not a matter of scale here: shipped explorers, unless they are to be trained.
+    """
     config = explorer_fields()
-    own = SCALES[scale].get("data", {}).get("collect", {}) if scale in SCALES else SHIPPED
-    config.update(own)
+    if scale not in SCALES:
+        config.update(SHIPPED)
+        return config
+    config.update(SCALES[scale].get("data", {}).get("collect", {}))
+    config.explorer = "shipped"
     return config

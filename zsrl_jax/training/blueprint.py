@@ -19,10 +19,11 @@ from zsrl_jax.data import Dataset
 from zsrl_jax.devices import mesh, precision
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
-from zsrl_jax.errors import ConfigError
+from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.seeds import map_seeds, over_seeds, seed_keys
 from zsrl_jax.settings.names import OTHER, is_own
 from zsrl_jax.tasks import SAMPLERS
+from zsrl_jax.training.data_source import given_path
 from zsrl_jax.training.divergence import guard
 from zsrl_jax.training.encoded import (
     DATA_AXES,
@@ -72,10 +73,16 @@ def shape_of(source: Dataset | ConfigDict) -> DataShape:
     if source.domain == OTHER:
         raise ConfigError("the domain is 'other': the shape of its data is not known from a config")
     domain = DOMAINS[source.domain]
-    episodes = source.data.max_episodes or source.data.episodes
-    if source.data.source == "collect":
-        episodes = source.data.episodes
+    limit = 0 if _collects(source) else source.data.max_episodes
+    episodes = limit or source.data.episodes
     return DataShape(episodes, domain.episode_length, Spec(domain.obs_dim, domain.action_dim))
+
+
+def _collects(config: ConfigDict) -> bool:
+    try:
+        return given_path(config, quiet=True) is None
+    except DataError:
+        return False  # it names data, and what is wrong with that is told when it is opened
 
 
 class Program(NamedTuple):

@@ -60,7 +60,8 @@ def on_host(agent: Agent | Oracle) -> Agent | Oracle:
         is_device = isinstance(leaf, jax.Array)
         return jax.device_put(np.array(leaf), streaming.host()) if is_device else leaf
 
-    return dataclasses.replace(agent, params=jax.tree.map(copy, agent.params))
+    with precision.traced_for("cpu"):  # a new agent chooses how its seeds run
+        return dataclasses.replace(agent, params=jax.tree.map(copy, agent.params))
 
 
 def score(agent: Agent | Oracle, section: ConfigDict) -> dict[str, list[float]]:

@@ -76,18 +76,40 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _checks(
     names: list[str], options: argparse.Namespace, backend: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the lines of the block, each with what is wrong, or nothing."""
-    with tempfile.TemporaryDirectory() as folder:  # first: see _accelerator_kill
-        apart = kill.killed_and_resumed(Path(folder), backend=backend)
+    """Yield the lines of the block, each with what is wrong, or nothing.
+
+    A check that fails is a line too: whoever has a fault has a block to paste.
+    """
+    killed = _tried("kill", lambda: _kill(backend))  # first: see _accelerator_kill
     yield _head(), ""
-    yield f"kill: after a resume parameters differ by {apart:g}", "kill" if apart else ""
-    yield _memory(options.size, options.rows), ""  # before the rest: a peak is never forgotten
+    yield killed
+    size, rows, seconds = options.size, options.rows, options.seconds
+    # before the rest: a peak is never forgotten
+    yield _tried("memory", lambda: (_memory(size, rows), True))
     for name in names:
-        line, good = _numbers(name)
-        yield line, "" if good else f"numbers of {name}"
+        yield _tried(f"numbers of {name}", lambda name=name: _numbers(name))
     for name in [name for name in ("fb", "policy") if name in names]:
-        for products in precision.NAMES:
-            yield _speed(name, options.size, options.rows, products, options.seconds), ""
+        for kind in precision.NAMES:
+            yield _tried(
+                f"speed of {name} in {kind}",
+                lambda name=name, kind=kind: (_speed(name, size, rows, kind, seconds), True),
+            )
+
+
+def _tried(what: str, check: Callable[[], tuple[str, bool]]) -> tuple[str, str]:
+    """Return a check's line, and its name if it found something wrong or failed itself."""
+    try:
+        line, good = check()
+    except Exception as error:  # whatever a device's compiler or memory may raise
+        first = (str(error).splitlines() or [""])[0][:200]
+        return f"{what}: failed: {type(error).__name__}: {first}", what
+    return line, "" if good else what
+
+
+def _kill(backend: str) -> tuple[str, bool]:
+    with tempfile.TemporaryDirectory() as folder:
+        apart = kill.killed_and_resumed(Path(folder), backend=backend)
+    return f"kill: after a resume parameters differ by {apart:g}", not apart
 
 
 def _head() -> str:
@@ -125,8 +147,9 @@ def _numbers(name: str) -> tuple[str, bool]:
 
 def _speed(name: str, size: str, rows: int, products: str, seconds: float) -> str:
     """Time updates of all seeds; set them against the maker's peak and the estimate."""
+    with jax.default_device(streaming.host()), precision.traced_for("cpu"):
+        flops = build(name, size, 2000).compiled().cost_analysis()["flops"] * SEEDS
     case = build(name, size, rows)
-    flops = case.compiled().cost_analysis()["flops"] * SEEDS
     rate = _rate(case.program(SEEDS, 20, products), 20, seconds)
     return f"speed: {name}, {size}, {products}: {against_estimate(flops, rate, products)}"
 

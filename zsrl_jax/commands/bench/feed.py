@@ -23,7 +23,7 @@ from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.errors import DataError, unknown
 from zsrl_jax.seeds import seed_keys
 from zsrl_jax.settings import fields
-from zsrl_jax.training import streaming
+from zsrl_jax.training import memory, streaming
 from zsrl_jax.training.blueprint import DataShape, programs
 from zsrl_jax.training.memory import size_of
 from zsrl_jax.types import Store
@@ -104,8 +104,7 @@ def _flops(config: ConfigDict, shape: DataShape) -> dict[str, float]:
     with precision.traced_for("gpu"):
         for program in programs(config, shape):
             if program.repeats:
-                function, args = program.jitted()
-                found[program.name] = float(function.lower(*args).cost_analysis()["flops"])
+                found[program.name] = memory.count_flops(program)
     return found
 
 
