@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.person import tiny_disk
 
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import DataError, DiskError
 from zsrl_jax.runs import checkpoint
 
 TREE = {"a": jnp.arange(5.0), "b": {"c": jnp.ones((2, 3), jnp.int32)}}
@@ -96,3 +96,17 @@ def test_a_full_disk_is_told_once_and_not_by_every_thread_that_was_writing(tmp_p
 def test_a_quota_is_told_once_too(tmp_path):
     call = ["prlimit", "--fsize=200", sys.executable, "-c", FULL, str(tmp_path)]
     told_once(call, "File too large")
+
+
+def test_an_error_without_a_cause_asks_the_disk(tmp_path, monkeypatch):
+    def fill(part, tree, meta):
+        with pytest.raises(OSError, match="No space left"):
+            (part / "full").write_bytes(bytes(2**21))
+        raise RuntimeError("Event loop is closed")  # what one of Orbax's threads may say first
+
+    monkeypatch.setattr(checkpoint, "_write", fill)
+    with (
+        tiny_disk(tmp_path / "disk", "size=1m"),
+        pytest.raises(DiskError, match="stage': No space left on device; what was saved"),
+    ):
+        checkpoint.save(tmp_path / "disk" / "stage", TREE, {})

@@ -39,9 +39,10 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
     except DataError:
         raise
     except Exception as error:  # Orbax and TensorStore have their own errors for a full disk
+        cause = _system_cause(error) or _refusal(part) or _first_line(error)
         shutil.rmtree(part, ignore_errors=True)
         raise DiskError(
-            f"cannot write checkpoint '{folder}': {_cause(error)}; what was saved before is "
+            f"cannot write checkpoint '{folder}': {cause}; what was saved before is "
             "intact: once the disk takes files, run the same command again to go on"
         ) from error
 
@@ -173,12 +174,32 @@ def _damaged(folder: Path, name: str, what: str) -> str:
 
 def _cause(error: BaseException) -> str:
     """Return the operating system's message if it is known, else the error's first line."""
+    return _system_cause(error) or _first_line(error)
+
+
+def _system_cause(error: BaseException) -> str:
+    """Return the operating system's message behind an error; empty if it is not known."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno:
             return os.strerror(seen.errno)
         seen = seen.__cause__ or seen.__context__
     code = re.search(r"os_error_code='(\d+)'", str(error))  # TensorStore's way to say it
-    if code:
-        return os.strerror(int(code[1]))
+    return os.strerror(int(code[1])) if code else ""
+
+
+def _refusal(folder: Path) -> str:
+    """Ask the disk itself why it takes no more; empty if it takes a file.
+
+    Orbax's threads race when a write fails: now and then the error of one that only lost its event
+    loop is the first to arrive, and that error names no cause.
+    """
+    try:
+        (folder / "asked").write_bytes(bytes(2**20))
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -5,6 +5,7 @@ import logging
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 
 from absl import logging as absl_logging
@@ -21,7 +22,7 @@ def one_voice() -> Iterator[None]:
     print.
     """
     level, hook, tasks = absl_logging.get_verbosity(), sys.unraisablehook, _tasks_log.level
-    others = set(threading.enumerate())
+    others, filters = set(threading.enumerate()), warnings.catch_warnings()
 
     def hushed(lost):
         if "Event loop is closed" not in str(lost.exc_value):
@@ -30,8 +31,11 @@ def one_voice() -> Iterator[None]:
     absl_logging.set_verbosity(absl_logging.FATAL)
     _tasks_log.setLevel(logging.CRITICAL)
     sys.unraisablehook = hushed
+    filters.__enter__()
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     try:
         yield
+        filters.__exit__()
         sys.unraisablehook = hook
         _tasks_log.setLevel(tasks)
     except BaseException:
