@@ -1,5 +1,6 @@
 """Explorers that ship: the same episodes however they are asked for, and damage in one line."""
 
+import hashlib
 import json
 import shutil
 
@@ -128,12 +129,30 @@ def test_damage_is_one_clear_line(folder, tmp_path, name, how):
     assert not list((tmp_path / "data").rglob("*.npz"))
 
 
-def test_actors_survive_packing_to_half_precision(tmp_path):
+def test_packing_keeps_weights_to_half_a_step_of_8_bits(tmp_path):
+    explorers = jax.tree.map(np.array, some_explorers())
+    explorers.actor["Dense_0"]["kernel"][0, :, 3] = 0  # a unit without weights
+    file = shipped.save("cheetah", explorers, {"made": "here"}, tmp_path)
+    again = shipped.load("cheetah", tmp_path)
+    assert shipped.read_card("cheetah", tmp_path)["made"] == "here"
+    for was, now in zip(jax.tree.leaves(explorers.actor), jax.tree.leaves(again.actor), strict=True):
+        step = np.abs(was).max(axis=1, keepdims=True) / 127 if was.ndim == 3 else 2e-3
+        assert (np.abs(now - was) <= 0.5001 * step).all()
+    np.testing.assert_allclose(again.mean, explorers.mean, rtol=1e-6)
+    with np.load(file) as stored:
+        assert stored["Dense_0/kernel"].dtype == np.int8
+        assert (stored["Dense_0/kernel"][0, :, 3] == 0).all()
+
+
+def test_files_of_half_precision_are_read_too(tmp_path):
     explorers = some_explorers()
-    shipped.save("cheetah", explorers, {"made": "here"}, tmp_path)
+    shipped.save("cheetah", explorers, {}, tmp_path)
+    half = {name: x.astype(np.float16) for name, x in shipped._flatten(explorers.actor).items()}
+    np.savez(tmp_path / "cheetah.npz", **half, mean=explorers.mean, deviation=explorers.deviation)
+    digest = hashlib.sha256((tmp_path / "cheetah.npz").read_bytes()).hexdigest()
+    (tmp_path / "cheetah.json").write_text(json.dumps({"sha256": digest}))
     again = shipped.load("cheetah", tmp_path)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3), explorers, again)
-    assert shipped.read_card("cheetah", tmp_path)["made"] == "here"
 
 
 def test_ages_are_whole_rounds_evenly_apart():

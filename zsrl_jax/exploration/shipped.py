@@ -1,9 +1,13 @@
 """Explorers that ship with the package: actors kept while they learned to explore.
 
-A file `explorers/<domain>.npz` holds S actors in half precision, each with the statistics that
-normalise its observations: several explorers, each at several ages. `<domain>.json` beside it tells
-how they were trained, and holds the checksum of the file. Training took hours; playing them again
-(`playing`) takes a minute, and makes the data that a replay buffer would hold.
+A file `explorers/<domain>.npz` holds S actors, each with the statistics that normalise its
+observations: several explorers, each at many ages. Weights take 8 bits each,
+
+    w = scale q / 127,   q in {-127, ..., 127},   scale the largest |w| of a unit's inputs
+
+and the rest half precision. `<domain>.json` beside it tells how they were trained, and holds the
+checksum of the file. Training took an hour; playing them again (`playing`) takes a minute, and makes
+the data that their replay buffers held.
 """
 
 import hashlib
@@ -21,6 +25,8 @@ from zsrl_jax.exploration.rnd import ExplorerState
 from zsrl_jax.files import atomic
 
 FOLDER = Path(__file__).parent / "explorers"
+LEVELS = 127  # steps of a weight on each side of 0
+SCALE = ":scale"  # ends the name of the array that holds the scales of another
 
 
 class Explorers(NamedTuple):
@@ -64,7 +70,9 @@ def load(domain: str, folder: Path | None = None) -> Explorers:
     with np.load(io.BytesIO(content)) as stored:
         arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
     mean, deviation = arrays.pop("mean"), arrays.pop("deviation")
-    return Explorers(_unflatten(arrays), mean, deviation)
+    scales = {name: arrays.pop(name + SCALE) for name in list(arrays) if name + SCALE in arrays}
+    rounded = {name: arrays[name] * scale / LEVELS for name, scale in scales.items()}
+    return Explorers(_unflatten(arrays | rounded), mean, deviation)
 
 
 def snapshot(state: ExplorerState) -> Explorers:
@@ -81,14 +89,16 @@ def join(explorers: list[Explorers]) -> Explorers:
 def save(
     domain: str, explorers: Explorers, card: dict[str, Any], folder: Path | None = None
 ) -> Path:
-    """Write explorers and their card; the actors are stored in half precision."""
-    half = {name: x.astype(np.float16) for name, x in _flatten(explorers.actor).items()}
+    """Write explorers and their card; weights take 8 bits each, the rest half precision."""
+    arrays = dict[str, np.ndarray]()
+    for name, x in _flatten(explorers.actor).items():
+        arrays |= _to_bytes(name, x) if x.ndim == 3 else {name: x.astype(np.float16)}
     statistics = {
         "mean": explorers.mean.astype(np.float32),
         "deviation": explorers.deviation.astype(np.float32),
     }
     content = io.BytesIO()
-    np.savez_compressed(content, **half, **statistics)  # type: ignore[arg-type]
+    np.savez_compressed(content, **arrays, **statistics)  # type: ignore[arg-type]
     file = _actor_file(domain, folder)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = atomic.part_of(file)
@@ -97,6 +107,13 @@ def save(
     card = card | {"sha256": hashlib.sha256(content.getvalue()).hexdigest()}
     atomic.write_text(_card_file(domain, folder), json.dumps(card, indent=1) + "\n")
     return file
+
+
+def _to_bytes(name: str, weight: Float[np.ndarray, "s inputs units"]) -> dict[str, np.ndarray]:
+    """Return a layer's weights as whole numbers of 8 bits, and the scale of each unit."""
+    scale = np.abs(weight).max(axis=1, keepdims=True).astype(np.float32)
+    share = np.divide(weight, scale, out=np.zeros(weight.shape), where=scale > 0)
+    return {name: np.round(LEVELS * share).astype(np.int8), name + SCALE: scale}
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
