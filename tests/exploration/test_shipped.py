@@ -135,7 +135,9 @@ def test_packing_keeps_weights_to_half_a_step_of_8_bits(tmp_path):
     file = shipped.save("cheetah", explorers, {"made": "here"}, tmp_path)
     again = shipped.load("cheetah", tmp_path)
     assert shipped.read_card("cheetah", tmp_path)["made"] == "here"
-    for was, now in zip(jax.tree.leaves(explorers.actor), jax.tree.leaves(again.actor), strict=True):
+    for was, now in zip(
+        jax.tree.leaves(explorers.actor), jax.tree.leaves(again.actor), strict=True
+    ):
         step = np.abs(was).max(axis=1, keepdims=True) / 127 if was.ndim == 3 else 2e-3
         assert (np.abs(now - was) <= 0.5001 * step).all()
     np.testing.assert_allclose(again.mean, explorers.mean, rtol=1e-6)
