@@ -6,7 +6,7 @@ observations: several explorers, each at many ages. Weights take 8 bits each,
     w = scale q / 127,   q in {-127, ..., 127},   scale the largest |w| of a unit's inputs
 
 and the rest half precision. `<domain>.json` beside it tells how they were trained, and holds the
-checksum of the file. Training takes minutes to hours; playing them again (`playing`) takes a minute,
+checksum of the file. Training takes an hour or more; playing them again (`playing`) takes a minute,
 and makes the data that their replay buffers held.
 """
 
