@@ -24,8 +24,8 @@ from zsrl_jax.settings.by_name import resolve
 
 DOMAIN = flags.DEFINE_string("domain", "cheetah", "which robot")
 NUMBER = flags.DEFINE_integer("number", 3, "independent explorers")
-EPISODES = flags.DEFINE_integer("episodes", 1024, "episodes that each of them trains for")
-KEPT = flags.DEFINE_integer("kept", 3, "actors that are kept of each, evenly apart")
+EPISODES = flags.DEFINE_integer("episodes", 512, "episodes that each of them trains for")
+KEPT = flags.DEFINE_integer("kept", 16, "actors that are kept of each, evenly apart")
 FIRST = flags.DEFINE_integer("first_seed", 1000, "seed of the first explorer")
 WORK = flags.DEFINE_string("work", "runs/explorers", "folder of the training")
 OUT = flags.DEFINE_string("out", str(shipped.FOLDER), "folder of the packed actors")
@@ -46,7 +46,7 @@ def main(argv) -> None:
         making.train(domain, seed, wanted, Path(WORK.value) / domain / f"seed{seed}", recipe)
         for seed in range(FIRST.value, FIRST.value + NUMBER.value)
     ]
-    explorers = making.pack(domain, found)
+    explorers = _as_packed(domain, making.pack(domain, found))
     young = making.pack(domain, [one[:1] for one in found])
     card = {
         "domain": domain,
@@ -63,11 +63,18 @@ def main(argv) -> None:
         "versions": provenance.versions(),
         "command": usage_of("explorers", " ".join(_deciding(sys.argv[1:]))),
     }
-    file = shipped.save(domain, explorers, card, Path(OUT.value))
+    file = shipped.save(domain, explorers, card, Path(OUT.value), NUMBER.value, shipped.COARSE)
     print(f"{explorers.number} actors of {making.size_of(explorers)} numbers: "
           f"'{file}', {file.stat().st_size / 2**20:.2f} MiB")  # fmt: skip
     for name, lines in card["covers"].items():
         print("\n".join([f"{name}:", *lines]))
+
+
+def _as_packed(domain: str, explorers: shipped.Explorers) -> shipped.Explorers:
+    """Return the explorers as they are read from their file: with rounded weights."""
+    place = Path(WORK.value) / domain / "packed"
+    shipped.save(domain, explorers, {}, place, NUMBER.value, shipped.COARSE)
+    return shipped.load(domain, place)
 
 
 def _deciding(flags_given: list[str]) -> list[str]:

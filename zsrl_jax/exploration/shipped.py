@@ -1,11 +1,13 @@
 """Explorers that ship with the package: actors kept while they learned to explore.
 
 A file `explorers/<domain>.npz` holds S actors, each with the statistics that normalise its
-observations: several explorers, each at many ages. Weights take 8 bits each,
+observations: several explorers, each at many ages, because a few old actors make poor data. A
+weight is a whole number of steps, and an older actor is stored as its difference to the younger one
+of the same explorer, which packs well:
 
-    w = scale q / 127,   q in {-127, ..., 127},   scale the largest |w| of a unit's inputs
+    w = scale q / n,   q in {-n, ..., n},   scale the largest |w| of a unit's inputs
 
-and the rest half precision. `<domain>.json` beside it tells how they were trained, and holds the
+with n = 31 in the package. The rest has half precision. `<domain>.json` beside it tells how they were trained, and holds the
 checksum of the file. Training takes an hour or more; playing them again (`playing`) takes a minute,
 and makes the data that their replay buffers held.
 """
@@ -25,7 +27,7 @@ from zsrl_jax.exploration.rnd import ExplorerState
 from zsrl_jax.files import atomic
 
 FOLDER = Path(__file__).parent / "explorers"
-LEVELS = 127  # steps of a weight on each side of 0
+FINE, COARSE = 127, 31  # steps of a weight on each side of 0: while training, in the package
 SCALE = ":scale"  # ends the name of the array that holds the scales of another
 
 
@@ -70,9 +72,10 @@ def load(domain: str, folder: Path | None = None) -> Explorers:
     with np.load(io.BytesIO(content)) as stored:
         arrays = {name: np.asarray(stored[name], np.float64) for name in stored.files}
     mean, deviation = arrays.pop("mean"), arrays.pop("deviation")
-    scales = {name: arrays.pop(name + SCALE) for name in list(arrays) if name + SCALE in arrays}
-    rounded = {name: arrays[name] * scale / LEVELS for name, scale in scales.items()}
-    return Explorers(_unflatten(arrays | rounded), mean, deviation)
+    apart = int(arrays.pop("apart", 1))
+    for name in [name for name in arrays if name + SCALE in arrays]:
+        arrays[name] = _from_steps(arrays[name], apart) * arrays.pop(name + SCALE)
+    return Explorers(_unflatten(arrays), mean, deviation)
 
 
 def snapshot(state: ExplorerState) -> Explorers:
@@ -87,12 +90,17 @@ def join(explorers: list[Explorers]) -> Explorers:
 
 
 def save(
-    domain: str, explorers: Explorers, card: dict[str, Any], folder: Path | None = None
+    domain: str,
+    explorers: Explorers,
+    card: dict[str, Any],
+    folder: Path | None = None,
+    apart: int = 1,
+    levels: int = FINE,
 ) -> Path:
-    """Write explorers and their card; weights take 8 bits each, the rest half precision."""
-    arrays = dict[str, np.ndarray]()
+    """Write explorers and their card; `apart` actors on stands the same explorer, grown older."""
+    arrays = {"apart": np.array(apart)}
     for name, x in _flatten(explorers.actor).items():
-        arrays |= _to_bytes(name, x) if x.ndim == 3 else {name: x.astype(np.float16)}
+        arrays |= _to_steps(name, x, apart, levels) if x.ndim == 3 else {name: np.float16(x)}
     statistics = {
         "mean": explorers.mean.astype(np.float32),
         "deviation": explorers.deviation.astype(np.float32),
@@ -109,11 +117,21 @@ def save(
     return file
 
 
-def _to_bytes(name: str, weight: Float[np.ndarray, "s inputs units"]) -> dict[str, np.ndarray]:
-    """Return a layer's weights as whole numbers of 8 bits, and the scale of each unit."""
-    scale = np.abs(weight).max(axis=1, keepdims=True).astype(np.float32)
-    share = np.divide(weight, scale, out=np.zeros(weight.shape), where=scale > 0)
-    return {name: np.round(LEVELS * share).astype(np.int8), name + SCALE: scale}
+def _to_steps(
+    name: str, weight: Float[np.ndarray, "s inputs units"], apart: int, levels: int
+) -> dict[str, np.ndarray]:
+    """Return a layer's weights in whole steps, older actors as differences, and units' steps."""
+    step = np.abs(weight).max(axis=(0, 1), keepdims=True) / levels
+    number = np.round(np.divide(weight, step, out=np.zeros(weight.shape), where=step > 0))
+    number[apart:] -= number[:-apart].copy()
+    return {name: number.astype(np.int16), name + SCALE: step.astype(np.float32)}
+
+
+def _from_steps(number: np.ndarray, apart: int) -> np.ndarray:
+    """Add up the differences to younger actors."""
+    for older in range(apart, len(number)):
+        number[older] += number[older - apart]
+    return number
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
