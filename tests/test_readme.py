@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 import zsrl_jax
 from zsrl_jax.data import fit_normalizer, to_device
@@ -35,6 +36,16 @@ def test_the_encoder_of_contributing_learns(noise_dataset, monkeypatch):
     assert np.mean(seen[-10:]) < np.mean(seen[:10])
     phi = encoder.features(encoder.freeze(jax.random.key(0), state.params, store), store.obs[0])
     np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 2.0, rtol=1e-4)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("page", ["README.md", "docs/page.md"])
+def test_the_python_shown_runs_before_any_training(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # no run is there
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+    names = {"zsrl_jax": zsrl_jax}
+    exec("".join(block for block in blocks if "zsrl_jax.page(" not in block), names)
+    assert names["z"].shape == (1, names["agent"].z_dim) and names["agent"].shipped == "cheetah"
 
 
 def test_public_names_are_there():

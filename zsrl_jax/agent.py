@@ -64,6 +64,7 @@ class Agent:
     domain: str | None
     params: AgentParams
     workdir: Path | None = None
+    shipped: str | None = None  # its name, if it ships with the package
 
     def __post_init__(self) -> None:
         """Bind the frozen functions once, so that each is compiled once."""

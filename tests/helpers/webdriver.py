@@ -69,6 +69,12 @@ class Browser:
         return self.call("se/log", type="browser")
 
 
+def ask(window: Browser, script: str, **values: Any) -> Any:
+    """Run a script that sees some values, and return what it returns."""
+    given = "".join(f"const {name} = {json.dumps(value)};" for name, value in values.items())
+    return window.run(given + script)
+
+
 def request(path: str, method: str, body: dict | None = None) -> Any:
     data = json.dumps(body).encode() if method == "POST" else None
     headers = {"Content-Type": "application/json"}

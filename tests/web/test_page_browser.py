@@ -1,4 +1,4 @@
-"""The page in a real browser: the same answers as Python, hostile text, the address, any width."""
+"""The page in a real browser: the same answers as Python, hostile text, the address."""
 
 import json
 import warnings
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.person import ROOT
 from helpers.untrained import make_agent
-from helpers.webdriver import DRAWING, browser
+from helpers.webdriver import ask
 
 import zsrl_jax
 from zsrl_jax.envs import DOMAINS, Simulator
@@ -24,40 +24,6 @@ REWARDS = (
     "where(height>0.4, linear(speed, 2, 2, 0.5), gaussian(height, 1, 0.5))",
 )  # fmt: skip
 NETWORK = "return performance.getEntriesByType('resource').map(r => r.name)"
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pages")
-    return {name: zsrl_jax.page(name, folder / name) for name in ROBOTS}
-
-
-@pytest.fixture(scope="module")
-def window():
-    with browser(DRAWING) as opened:
-        yield opened
-
-
-@pytest.fixture
-def show(window, pages):
-    """Open a domain's page at an address, wait until it is ready, and stop its time."""
-
-    def act(name, address="", width=700, height=500):
-        window.open("about:blank")
-        window.log()
-        window.resize(width, height)
-        window.open(pages[name].as_uri() + address)
-        window.wait("return !!window.zsrl || document.getElementById('loading').hidden", 120)
-        window.run("if (!zsrl.isPaused) zsrl.pause()")
-        return window
-
-    return act
-
-
-def ask(window, script, **values):
-    """Run a script that sees some values, and return what it returns."""
-    given = "".join(f"const {name} = {json.dumps(value)};" for name, value in values.items())
-    return window.run(given + script)
 
 
 def obs_of(name, physics):
@@ -238,52 +204,6 @@ def test_a_prompt_survives_the_address(show):
     window = show("walker", "#reward=alert(1)%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
     assert window.run("return zsrl.prompt.text") == "speed"  # what was wrong is told, not run
     assert "is no part" in window.run("return document.getElementById('problem').textContent")
-
-
-@pytest.mark.parametrize("width", [360, 390, 768, 1280])
-def test_any_width_has_no_scroll_bar(show, width):
-    window = show("quadruped", width=width, height=800)
-    script = """const root = document.documentElement, panel = document.getElementById("panel");
-        return [root.scrollWidth - innerWidth, root.scrollHeight - innerHeight,
-                panel.scrollWidth - panel.clientWidth, innerWidth]"""
-    sideways, down, inside, seen = window.run(script)
-    assert seen == width and sideways <= 0 and down <= 0 and inside <= 0
-
-
-def test_keyboard_names_and_colours(show):
-    window = show("cheetah")
-    unnamed = """return [...document.querySelectorAll("button, input, textarea, canvas")]
-        .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.labels?.length))
-        .map((e) => e.outerHTML)"""
-    assert window.run(unnamed) == []
-    press = """document.querySelector(where).dispatchEvent(
-        new KeyboardEvent("keydown", {key, bubbles: true}))"""
-    ask(window, press, where="#tab-reward", key="ArrowRight")
-    assert window.run("return document.getElementById('pane-goal').hidden") is False
-    assert window.run("return document.activeElement.id") == "tab-goal"
-    ask(window, press, where="#view", key=" ")
-    assert window.run("return zsrl.isPaused") is False
-    ask(window, press, where="#view", key=" ")
-    ask(window, press, where="#view", key="s")
-    assert window.run("return zsrl.speed") < 1
-    ask(window, press, where="#view", key="ArrowRight")
-    assert window.run("return zsrl.robot.pushes.length") == 1
-    paper = "return getComputedStyle(document.getElementById('panel')).backgroundColor"
-    window.prefer("dark")
-    dark = window.run(paper)
-    window.prefer("light")
-    assert dark != window.run(paper)
-
-
-def test_a_push_moves_it_and_a_recording_prompts(show):
-    window = show("cheetah")
-    live = """zsrl.starts = 0; zsrl.restart(); if (push) zsrl.pushAside(1);
-        for (let i = 0; i < 15; i++) zsrl.step(); return zsrl.robot.data.qvel[0]"""
-    assert ask(window, live, push=True) > ask(window, live, push=False) + 0.3
-    script = """zsrl.record(); for (let i = 0; i < 250; i++) zsrl.step();
-        const {kind, z} = zsrl.prompt;
-        return [kind, zsrl.recording, Array.from(z).every(Number.isFinite)]"""
-    assert window.run(script) == ["demonstration", None, True]
 
 
 def test_nothing_can_be_sent_or_slipped_in(show):

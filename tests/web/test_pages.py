@@ -1,7 +1,15 @@
 """The page as a file: one whole HTML, a strict policy, refusals before anything is written."""
 
+import base64
+import gzip
 import json
+import os
 import re
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +70,54 @@ def test_the_page_is_one_file_with_a_strict_policy(tmp_path):
     assert "unsafe-inline" not in policy and "http" not in policy
     assert not re.findall(r'(?:src|href)="(?!data:)', text) and "{{" not in text.split("<script")[0]
     assert str(ROOT) not in text
+
+
+def facts_in(text):
+    """Return the facts that a page holds."""
+    packed = re.search(r'id="texts">([^<]*)<', text)[1]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))["facts"]
+
+
+@needs_parts
+def test_an_agent_that_ships_has_the_same_page_by_name_and_as_an_object(tmp_path):
+    named = zsrl_jax.page("walker", tmp_path / "named").read_text()
+    assert zsrl_jax.page(zsrl_jax.load("walker"), tmp_path / "object").read_text() == named
+    facts = facts_in(named)
+    assert facts["call"] == "walker" and len(facts["clips"]) == 6
+    assert facts["scores"]["tasks"] == ["stand", "walk", "run", "flip"]
+
+
+@needs_parts
+def test_a_run_of_the_name_of_an_agent_that_ships_has_its_own_scores(tmp_path, monkeypatch):
+    (tmp_path / "cheetah").symlink_to(RUN)
+    monkeypatch.chdir(tmp_path)
+    facts = facts_in(zsrl_jax.page("cheetah", "out").read_text())
+    kept = json.loads((RUN / "results.json").read_text())
+    assert facts["dim"] == 8
+    np.testing.assert_allclose(facts["scores"]["agent"], np.mean(kept["returns"], axis=(0, 2)))
+    assert "1 seed x " in facts["scores"]["told"]
+
+
+@needs_parts
+def test_open_serves_the_page_to_this_machine_and_opens_the_browser(tmp_path):
+    opened = tmp_path / "opened"
+    seen = tmp_path / "browser"
+    seen.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    seen.chmod(0o755)
+    call = [sys.executable, "-m", "experiments.page", RUN, f"--out={tmp_path / 'out'}", "--open"]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "BROWSER": f"{seen} %s"}
+    with subprocess.Popen(call, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            file, address = (server.stdout.readline().split()[0] for _ in range(2))
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/index\.html", address)
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                assert answer.read() == Path(file).read_bytes()
+            while not opened.exists():
+                assert server.poll() is None
+                time.sleep(0.05)
+            assert opened.read_text().strip() == address
+        finally:
+            server.terminate()
 
 
 @pytest.mark.parametrize("name", shipped.names())

@@ -35,7 +35,7 @@ def one_voice() -> Iterator[None]:
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     try:
         yield
-        filters.__exit__()
+        filters.__exit__(None, None, None)
         sys.unraisablehook = hook
         _tasks_log.setLevel(tasks)
     except BaseException:

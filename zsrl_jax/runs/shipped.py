@@ -61,7 +61,7 @@ def read(name: str) -> Agent:
     given: dict[str, Any] = {field: tree.get(field) for field in AgentParams._fields}
     params = AgentParams(**given)
     config = fields.with_defaults(card["config"])
-    return Agent(config, Spec(*card["spec"]), card["domain"], params)
+    return Agent(config, Spec(*card["spec"]), card["domain"], params, shipped=name)
 
 
 def read_clip_arrays(name: str) -> list[tuple[str, np.ndarray, np.ndarray]]:

@@ -65,6 +65,7 @@ def _inference(agent: Agent) -> dict[str, Any]:
         "domain": agent.domain,
         "encoder": str(config.encoder.name),
         "dim": agent.z_dim,
+        "seeds": agent.num_seeds,
         "radius": float(agent.radius),
         "own": bool(agent.is_own),
         "of_transitions": agent.of_transitions,

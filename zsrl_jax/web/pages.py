@@ -29,7 +29,7 @@ from zsrl_jax.web.description import describe
 CLIENT = Path(__file__).parent / "client"
 MODULES = (  # in the order in which they need each other
     "arrays.js", "language.js", "networks.js", "prompts.js", "robot.js", "words.js", "chart.js",
-    "controls.js", "poses.js", "scene.js", "panel.js", "app.js",
+    "controls.js", "poses.js", "scene.js", "panel.js", "address.js", "hands.js", "app.js",
 )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def page(
 
 def make_html(agent: Any, member: int = 0, name: str | None = None) -> str:
     """Return the page of an agent; `name` is what `load` took to load it."""
-    known = name if name in shipped.names() else None
+    known = getattr(agent, "shipped", None)
     clips = _shipped_clips(known) if known else _clips_of(agent)
     scores = _scores(shipped.read_card(known) if known else _results_of(agent))
     call = _call(agent, name)
@@ -138,6 +138,8 @@ def _call(agent: Any, name: str | None) -> str:
     """Return what the page shows as the argument of `load`: no path of this machine."""
     if name is not None and not Path(name).is_absolute():
         return name
+    if ours := getattr(agent, "shipped", None):
+        return str(ours)
     workdir = getattr(agent, "workdir", None)
     return workdir.name if workdir else "RUN"
 
@@ -171,12 +173,13 @@ def _scores(found: dict[str, Any] | None) -> dict[str, Any] | None:
     played = returns[np.isfinite(returns).all(axis=(1, 2))]
     if not len(played):
         return None
-    seeds, _, episodes = played.shape
+    number, _, episodes = played.shape
+    seeds = "1 seed" if number == 1 else f"{number} seeds"
     return {
         "tasks": found["tasks"],
         "agent": played.mean(axis=(0, 2)).tolist(),
         "random": np.asarray(found["random"], float).mean(axis=1).tolist(),
-        "told": f"Mean return of 1000 steps, {seeds} seed(s) x {episodes} episodes, "
-        f"{found['scale']} scale. The dark mark is the random policy. None of these rewards was "
+        "told": f"Mean return of 1000 steps, {seeds} x {episodes} episodes, "
+        f"{found['scale']} scale. The thin mark is the random policy. None of these rewards was "
         "seen in training.",
     }

@@ -1,9 +1,11 @@
-// The page: prompts from the panel, the loop that lives in real time, the address.
+// The page: prompts from the panel, and the loop that lives in real time.
 
 import loadMujoco from "mujoco";
+import { lettersOf, readAddress, remember } from "./address.js";
 import { Agent } from "./prompts.js";
 import { Chart } from "./chart.js";
 import { makeTabs, press } from "./controls.js";
+import { listen } from "./hands.js";
 import { evaluate, namesIn, parse, valueAt } from "./language.js";
 import { fillPanel, showAnswer, showProblem } from "./panel.js";
 import { Robot } from "./robot.js";
@@ -26,8 +28,12 @@ export async function start(facts, arrays, files, wasm, licences) {
   performance.mark("robot");
   page.scene = new Scene($("view"), robot);
   performance.mark("scene");
-  page.listen();
-  page.fromAddress();
+  listen(page);
+  addEventListener("hashchange", () => {
+    if (location.hash.slice(1) !== page.hash) readAddress(page);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page.scene.paint());
+  readAddress(page);
   requestAnimationFrame((now) => page.frame(now));
   $("loading").hidden = true;
   return page;
@@ -76,7 +82,7 @@ class Page {
         : evaluate(tree, this.columns, this.agent.count);
       const answer = this.agent.ofReward(values);
       this.take({ kind: "reward", tree, text, ...answer });
-      this.remember(`reward=${encodeURIComponent(text)}`);
+      remember(this, `reward=${encodeURIComponent(text)}`);
     } catch (error) {
       showProblem(error, text);
       return false;
@@ -93,7 +99,7 @@ class Page {
     this.ghost = () => physics;
     this.take({ kind: "goal", tree: null, obs: Array.from(obs), ...this.agent.ofGoal(obs) });
     const digits = physics.map((x) => +x.toFixed(4));
-    this.remember(`goal=${digits.join(",")}`);
+    remember(this, `goal=${digits.join(",")}`);
   }
 
   setClip(index) {
@@ -101,98 +107,32 @@ class Page {
     press($("clips"), $("clips").children[index]);
     this.ghost = (time) => physics[Math.floor(time / this.robot.seconds) % physics.length];
     this.take({ kind: "demonstration", clip: index, tree: null, ...this.agent.ofDemonstration(obs) });
-    this.remember(`clip=${index}`);
+    remember(this, `clip=${index}`);
   }
 
   setRecorded(states) {
+    this.takeRecorded(this.agent.ofDemonstration(states));
+  }
+
+  // Take the answer to a recording, now made or of an address.
+  takeRecorded(answer) {
     press($("clips"), null);
     this.ghost = null;
-    this.take({ kind: "demonstration", clip: null, tree: null, ...this.agent.ofDemonstration(states) });
-    this.remember("");
+    this.take({ kind: "demonstration", clip: null, tree: null, ...answer });
+    remember(this, `recording=${lettersOf(answer.own)}`);
   }
 
   take(prompt) {
     this.prompt = prompt;
     this.chart.clear();
     if (prompt.kind === "reward") this.ghost = null;
-    if (prompt.kind !== "reward") press($("tasks"), null);
+    if (prompt.kind !== "reward") for (const id of ["tasks", "examples"]) press($(id), null);
     if (prompt.kind !== "goal") press($("poses"), null);
     if (prompt.kind !== "demonstration") press($("clips"), null);
     showAnswer(this);
   }
 
-  // ---- the address ----
-
-  remember(hash) {
-    this.hash = hash;
-    history.replaceState(null, "", hash ? `#${hash}` : "#");
-  }
-
-  fromAddress() {
-    const [kind, ...rest] = location.hash.slice(1).split("="), value = rest.join("=");
-    const { nq, nv, na } = this.robot.model;
-    if (kind === "goal") {
-      const physics = value.split(",").map(Number);
-      if (physics.length === nq + nv + na && physics.every(Number.isFinite)) {
-        this.chooseTab("goal");
-        this.setGoal(physics);
-        return;
-      }
-    }
-    if (kind === "clip" && this.clips[Number(value)]) {
-      this.chooseTab("show");
-      this.setClip(Number(value));
-      return;
-    }
-    let text = this.facts.examples[0]?.[1] ?? this.names[0];
-    this.setReward(text);
-    if (kind === "reward") {
-      try { text = decodeURIComponent(value); } catch { return; }
-      this.chooseTab("reward");
-      this.setReward(text);
-    }
-  }
-
   // ---- the robot ----
-
-  listen() {
-    const view = $("view");
-    let down = null;
-    view.addEventListener("pointerdown", (event) => { down = [event.clientX, event.clientY]; });
-    view.addEventListener("pointerup", (event) => {
-      const moved = down && Math.hypot(event.clientX - down[0], event.clientY - down[1]);
-      down = null;
-      if (moved !== null && moved < 5) this.pushAt(event.clientX, event.clientY);
-    });
-    $("pause").addEventListener("click", () => this.pause());
-    $("slow").addEventListener("click", () => this.slow());
-    $("push").addEventListener("click", () => this.pushAside(1));
-    $("reset").addEventListener("click", () => this.restart());
-    $("record").addEventListener("click", () => this.record());
-    $("copy").addEventListener("click", () => this.copy($("copy"), $("code").textContent));
-    $("link").addEventListener("click", () => this.copy($("link"), location.href));
-    addEventListener("hashchange", () => {
-      if (location.hash.slice(1) !== this.hash) this.fromAddress();
-    });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.scene.paint());
-    addEventListener("keydown", (event) => this.onKey(event));
-  }
-
-  onKey(event) {
-    const isTyping = event.target.closest?.("textarea, input, [role=tab]");
-    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-    const acts = {
-      r: () => this.restart(), s: () => this.slow(),
-      ArrowLeft: () => this.pushAside(-1), ArrowRight: () => this.pushAside(1),
-    };
-    if (event.key === " " && event.target.tagName !== "BUTTON" && event.target.tagName !== "SUMMARY") {
-      event.preventDefault();
-      this.pause();
-    } else if (acts[event.key]) {
-      event.preventDefault();
-      acts[event.key]();
-    }
-  }
 
   pause() {
     this.isPaused = !this.isPaused;
@@ -244,17 +184,6 @@ class Page {
     $("record").setAttribute("aria-pressed", "false");
     $("record").textContent = "Record what it does now";
     if (isKept && states.length > 1) this.setRecorded(states);
-  }
-
-  async copy(button, text) {
-    const before = button.textContent;
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Select and copy by hand";
-    }
-    setTimeout(() => { button.textContent = before; }, 1500);
   }
 
   // Live one control step.

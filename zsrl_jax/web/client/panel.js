@@ -22,19 +22,27 @@ function fillReward(page) {
     $("examples").append(button);
   }
   page.sliders = new Map();
-  const main = page.names.filter((name) => !/_\d+$|_x$|_z$|center_of_mass/.test(name));
-  for (const name of main) {
+  for (const name of page.names.filter((each) => varies(page.columns.get(each)))) {
     const range = { low: -1, high: 1, step: 0.1, value: 0 };
     const row = slider(name, range, () => page.setReward(mixed(page), "sliders"));
     page.sliders.set(name, row);
-    $("sliders").append(row);
+    $(/_\d+$|center_of_mass/.test(name) ? "others" : "sliders").append(row);
   }
+  $("more").hidden = !$("others").children.length;
+  $("mix").open = matchMedia("(min-width: 821px)").matches; // a phone shows the answer instead
   const list = (words) => make("code", {}, words.join("  "));
   $("language").append(
     make("p", {}, "Quantities: ", list(page.names)),
     make("p", {}, "Functions: ", list([...FUNCTIONS.keys()])),
     make("p", {}, "Signs: ", list(["+ - * / **", "< <= > >= == !=", "and or not"])));
   $("text").addEventListener("input", () => page.setReward($("text").value, "text"));
+}
+
+// Tell whether a quantity differs between states of the data; a robot in a plane has some that do not.
+function varies(column) {
+  let low = Infinity, high = -Infinity;
+  for (const value of column) { low = Math.min(low, value); high = Math.max(high, value); }
+  return high - low > 1e-6;
 }
 
 function mixed(page) {
@@ -49,10 +57,12 @@ function mixed(page) {
 function fillGoal(page) {
   page.poser = new Poser($("joints"), page.robot, (physics) => page.setGoal(physics, "sliders"));
   page.rows("poses").forEach((physics, i) => {
-    $("poses").append(chip(`${i + 1}`, `Pose ${i + 1} of the data`, (button) => {
+    const pose = chip(`${i + 1}`, `Pose ${i + 1} of the data`, (button) => {
       page.setGoal(physics);
       press($("poses"), button);
-    }));
+    });
+    pose.setAttribute("aria-label", pose.title);
+    $("poses").append(pose);
   });
 }
 
@@ -132,8 +142,12 @@ function codeOf(page) {
   const lines = ["import zsrl_jax", `agent = zsrl_jax.load(${quoted(facts.call)})`];
   if (prompt.kind === "reward") lines.push(`z = agent.infer(reward=${quoted(prompt.text)})`);
   if (prompt.kind === "goal") {
-    lines.push(`z = agent.infer(goal=[${prompt.obs.map((x) => +x.toFixed(3)).join(", ")}])`);
+    lines.push(`z = agent.infer(goal=[${prompt.obs.map((x) => +x.toFixed(4)).join(", ")}])`);
   }
-  if (prompt.kind === "demonstration") lines.push("z = agent.infer(demonstration=observations)");
+  if (prompt.kind === "demonstration") {
+    const z = Array.from(prompt.z, (x) => +x.toFixed(4)).join(", ");
+    if (facts.seeds === 1) lines.push(`z = [[${z}]]  # agent.infer(demonstration=what it was shown)`);
+    else lines.push("z = agent.infer(demonstration=observations)");
+  }
   return [...lines, "action = agent.act(observation, z)"].join("\n");
 }

@@ -53,7 +53,12 @@ export class Agent {
       this.features(states[t], obs).forEach((value, j) => { z[j] += weight * value; });
     });
     const mean = z.map((value, j) => value / total - (centre ? centre[j] : 0));
-    return { ...this.answer(mean, true), r2: NaN, far: this.outside(states) };
+    return { ...this.ofShown(Float32Array.from(mean)), far: this.outside(states) };
+  }
+
+  // Answer the mean features of a behaviour, above those of the data.
+  ofShown(own) {
+    return { ...this.answer(own, true), own, r2: NaN };
   }
 
   refuseConstant(values) {

@@ -11,6 +11,7 @@ const THEMES = {
     ghost: 0x6db3ff, hemisphere: [0xa9c2dd, 0x20262d, 1.0], sun: 1.9 },
 };
 const SLOW_FRAME = 90; // milliseconds
+const LONGEST = 150; // that one frame counts for: a tab that was hidden is not slow
 const COMMON = [0.7, 0.5, 0.3]; // dm_control's colour of every body
 
 const code = (value) => (typeof value === "object" ? value.value : value);
@@ -223,7 +224,7 @@ export class Scene {
   adapt(now) {
     const passed = now - (this.drawn ?? now);
     this.drawn = now;
-    this.mean = 0.8 * (this.mean ?? 16) + 0.2 * Math.min(passed, 500);
+    this.mean = 0.8 * (this.mean ?? 16) + 0.2 * Math.min(passed, LONGEST);
     if (this.mean < SLOW_FRAME || this.quality <= 0.3) return;
     this.quality *= 0.6;
     this.mean = 16;
