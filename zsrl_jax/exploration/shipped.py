@@ -7,9 +7,9 @@ of the same explorer, which packs well:
 
     w = scale q / n,   q in {-n, ..., n},   scale the largest |w| of a unit's inputs
 
-with n = 31 in the package. The rest has half precision. `<domain>.json` beside it tells how they were trained, and holds the
-checksum of the file. Training takes an hour or more; playing them again (`playing`) takes a minute,
-and makes the data that their replay buffers held.
+with n = 31 in the package. The rest has half precision. `<domain>.json` beside it tells how they
+were trained, and holds the checksum of the file. Training takes an hour or more; playing them again
+(`playing`) takes a minute, and makes the data that their replay buffers held.
 """
 
 import hashlib
@@ -100,7 +100,7 @@ def save(
     """Write explorers and their card; `apart` actors on stands the same explorer, grown older."""
     arrays = {"apart": np.array(apart)}
     for name, x in _flatten(explorers.actor).items():
-        arrays |= _to_steps(name, x, apart, levels) if x.ndim == 3 else {name: np.float16(x)}
+        arrays |= _to_steps(name, x, apart, levels) if x.ndim == 3 else {name: x.astype(np.float16)}
     statistics = {
         "mean": explorers.mean.astype(np.float32),
         "deviation": explorers.deviation.astype(np.float32),
