@@ -178,6 +178,16 @@ def test_hours_are_those_of_the_page():
     assert peaks.peak_of("cpu") is None
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("NVIDIA L4", "L4"), ("NVIDIA L40S", None), ("NVIDIA H100 80GB HBM3", "H100"),
+     ("NVIDIA GeForce RTX 4090", "RTX 4090"), ("TPU v5", "TPU v5"), ("TPU v5 lite", "TPU v5 lite"),
+     ("Tesla V100-SXM2-16GB", None)],
+)  # fmt: skip
+def test_a_device_is_found_by_its_whole_name(kind, name):
+    assert peaks.peak_of(kind) is peaks.PEAKS.get(name)
+
+
 @pytest.mark.lowering
 def test_the_doctor_prints_the_table(capsys):
     assert doctor.main(["doctor", "--config=cell:cheetah,lra_p,uniform,smoke"]) == 0
