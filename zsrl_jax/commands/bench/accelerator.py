@@ -4,6 +4,7 @@
     memory    the device's own peak against the compiler's figure, as the doctor prints it
     numbers   gradients of one update of every learner, on the device and on the host's processor
     speed     updates per second at paper sizes, against the estimate of docs/performance.md
+    units     the precisions that the device multiplies in; an older GPU has float32 alone
 
 `make check-accelerator` runs it. The exit code is 2 if something is wrong.
 """
@@ -21,22 +22,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from zsrl_jax.commands.bench import _accelerator_kill as kill
-from zsrl_jax.commands.bench._train_cases import SIZES, SPEC, STEPS, build
+from zsrl_jax.commands.bench import _accelerator_memory as used
+from zsrl_jax.commands.bench import _accelerator_units as units
+from zsrl_jax.commands.bench._accelerator_memory import SEEDS
+from zsrl_jax.commands.bench._train_cases import SIZES, build
 from zsrl_jax.devices import compile_cache, peaks, precision
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.errors import DataError, unknown
-from zsrl_jax.seeds import over_seeds, seed_keys
-from zsrl_jax.settings import fields
-from zsrl_jax.training import memory, streaming
-from zsrl_jax.training.blueprint import DataShape, programs
+from zsrl_jax.seeds import over_seeds
+from zsrl_jax.training import streaming
 from zsrl_jax.training.loop import make_loop
-from zsrl_jax.training.memory import GB
 
 # Of gradients. Rounded by hand on a CPU, five learners of this size differ by at most 8e-4 (tf32)
 # and 2.6e-2 (bfloat16, the policy); the others were not measured.
 APART = {"float32": 1e-4, "tf32": 1e-2, "bfloat16": 5e-2}
 NAMES = [*ENCODERS, "policy"]
-SEEDS = 5
 ROWS = 5_000_000  # of data at paper scale
 
 
@@ -85,11 +85,18 @@ def _checks(
     yield killed
     size, rows, seconds = options.size, options.rows, options.seconds
     # before the rest: a peak is never forgotten
-    yield _tried("memory", lambda: (_memory(size, rows), True))
+    yield _tried("memory", lambda: (used.tell(size, rows), True))
+    kinds: list[str] = list(precision.NAMES)
+
+    def look() -> tuple[str, bool]:
+        kinds[:], line, good = units.there()
+        return line, good
+
+    yield _tried("units", look)
     for name in names:
-        yield _tried(f"numbers of {name}", lambda name=name: _numbers(name))
+        yield _tried(f"numbers of {name}", lambda name=name: _numbers(name, kinds))
     for name in [name for name in ("fb", "policy") if name in names]:
-        for kind in precision.NAMES:
+        for kind in kinds:
             yield _tried(
                 f"speed of {name} in {kind}",
                 lambda name=name, kind=kind: (_speed(name, size, rows, kind, seconds), True),
@@ -133,11 +140,11 @@ def gradients(name: str, device: jax.Device, products: str) -> np.ndarray:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(found)])
 
 
-def _numbers(name: str) -> tuple[str, bool]:
+def _numbers(name: str, kinds: Sequence[str] = precision.NAMES) -> tuple[str, bool]:
     """Compare gradients of the device with float32's of the host's processor."""
     exact = gradients(name, streaming.host(), precision.EXACT)
     found = {}
-    for products in precision.NAMES:
+    for products in kinds:
         here = gradients(name, jax.local_devices()[0], products)
         found[products] = float(np.linalg.norm(here - exact) / np.linalg.norm(exact))
     good = all(value <= APART[products] for products, value in found.items())
@@ -166,16 +173,6 @@ def against_estimate(flops: float, rate: float, products: str) -> str:
             f"(estimated {peaks.SHARE:.0%})")  # fmt: skip
 
 
-def _filled(shapes: Any) -> Any:
-    """Return arrays of these shapes: ones, and keys."""
-
-    def fill(x: Any) -> Any:
-        is_key = jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
-        return seed_keys(0, x.shape[0]) if is_key else jnp.ones(x.shape, x.dtype)
-
-    return jax.tree.map(fill, shapes)
-
-
 def _rate(advance: Callable[[], Any], length: int, seconds: float) -> float:
     """Return updates per second, after a first call that compiles."""
     advance()
@@ -184,21 +181,3 @@ def _rate(advance: Callable[[], Any], length: int, seconds: float) -> float:
         advance()
         calls += 1
     return calls * length / (time.perf_counter() - begin)
-
-
-def _memory(size: str, rows: int) -> str:
-    """Run the policy's program once; set the device's own peak beside the compiler's figure."""
-    config = fields.get_config("cheetah", "fb", "uniform")
-    config.log_every, config.seeds = 20, SEEDS
-    for section in (config.encoder, config.policy):
-        section.update({name: value for name, value in SIZES[size].items() if name in section})
-    shape = DataShape(max(rows // STEPS, 1), STEPS, SPEC)
-    (policy,) = (program for program in programs(config, shape) if program.name == "policy")
-    table = f"the compiler says {memory.by_compiler(policy).total / GB:.2f} GB for the policy"
-    program, args = policy.jitted()
-    jax.block_until_ready(program(*(_filled(arg) for arg in args)))
-    facts = jax.local_devices()[0].memory_stats() or {}
-    if "peak_bytes_in_use" not in facts:
-        return f"memory: {table}; the device does not tell what it uses"
-    peak, limit = facts["peak_bytes_in_use"] / GB, facts.get("bytes_limit", 0) / GB
-    return f"memory: {table}; the device used {peak:.2f} of {limit:.2f} GB at most"
