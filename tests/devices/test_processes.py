@@ -10,7 +10,7 @@ import chex
 import pytest
 from helpers.mesh_cases import small
 from helpers.person import ROOT, command
-from helpers.two_processes import arguments, ended, free_port, lines, params, start
+from helpers.two_processes import PATIENCE, arguments, ended, free_port, lines, params, start
 
 from zsrl_jax import train
 from zsrl_jax.devices import processes
@@ -76,8 +76,8 @@ def test_rows_over_two_processes_agree_to_float_error(ground):
     assert "devices: seed 1 x data 2" in told[0][0]
 
 
-def wait_for_save(folder, processes, seconds=500):
-    end = time.monotonic() + seconds
+def wait_for_save(folder, processes):
+    end = time.monotonic() + PATIENCE
     while step_saves.newest(folder / "policy", whole=False).folder is None:
         assert time.monotonic() < end, "no save was made"
         assert all(process.poll() is None for process in processes), ended(processes)

@@ -9,6 +9,8 @@ from helpers.person import ROOT
 from zsrl_jax import load
 from zsrl_jax.training import metrics
 
+# Seconds that a process may take. A machine that is busy with other work may need more.
+PATIENCE = float(os.environ.get("ZSRL_TEST_SECONDS", "500"))
 FIELDS = {
     "seeds": 2, "log_every": 5, "checkpoint_every": 10, "encoder.updates": 20, "encoder.dim": 4,
     "policy.updates": 20, "tasks.num_subtrajectories": 60, "data.episodes": 2,
@@ -42,8 +44,12 @@ def start(args, num=2, each=lambda i: []):
 
 
 def ended(processes):
-    """Wait for all; return their codes, and what they printed."""
-    told = [process.communicate(timeout=500) for process in processes]
+    """Wait for all; return their codes, and what they printed. None is left behind."""
+    try:
+        told = [process.communicate(timeout=PATIENCE) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()  # nothing happens to those that have ended
     return [process.returncode for process in processes], told
 
 
