@@ -1,7 +1,7 @@
 """Explorers that ship with the package: actors kept while they learned to explore.
 
 A file `explorers/<domain>.npz` holds S actors, each with the statistics that normalise its
-observations: several explorers, each at many ages, because a few old actors make poor data. A
+observations: several explorers, each at many ages, because a few actors make poor data. A
 weight is a whole number of steps, and an older actor is stored as its difference to the younger one
 of the same explorer, which packs well:
 
