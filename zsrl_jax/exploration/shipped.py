@@ -1,15 +1,15 @@
 """Explorers that ship with the package: actors kept while they learned to explore.
 
 A file `explorers/<domain>.npz` holds S actors, each with the statistics that normalise its
-observations: several explorers, each at many ages, because a few actors make poor data. A
+observations: several explorers, each at several ages (docs/data.md tells what that changes). A
 weight is a whole number of steps, and an older actor is stored as its difference to the younger one
 of the same explorer, which packs well:
 
     w = scale q / n,   q in {-n, ..., n},   scale the largest |w| of a unit's inputs
 
 with n = 31 in the package. The rest has half precision. `<domain>.json` beside it tells how they
-were trained, and holds the checksum of the file. Training takes an hour or more; playing them again
-(`playing`) takes a minute, and makes the data that their replay buffers held.
+were trained, and holds the checksum of the file. Playing them (`playing`) takes a minute or two,
+and makes data like that of their replay buffers, without any learning.
 """
 
 import hashlib

@@ -191,8 +191,8 @@ def _system_cause(error: BaseException) -> str:
 def _refusal(folder: Path) -> str:
     """Ask the disk itself why it takes no more; empty if it takes a file.
 
-    Orbax's threads race when a write fails: now and then the error of one that only lost its event
-    loop is the first to arrive, and that error names no cause.
+    Several of Orbax's threads fail when a disk is full. Once, on a busy machine, the error that
+    arrived first did not name the cause.
     """
     try:
         (folder / "asked").write_bytes(bytes(2**20))
