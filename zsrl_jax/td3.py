@@ -16,8 +16,8 @@ others stabilise training on small data and are off at paper scale:
     policy is free early and settles near the data later.
 `advantage` T > 0 weighs that term by how much better the data's action is than the policy's own:
     w = exp((A - mean A) / (T std A)) up to e^4, scaled to a mean of 1, with the advantage
-    A = Q(s, a, z) - Q(s, pi(s, z), z) (as Peng et al., 2019, and Nair et al., 2020, do). Data of an explorer holds every
-    action for some reason; only those that serve z are worth staying near.
+    A = Q(s, a, z) - Q(s, pi(s, z), z) (as Peng et al., 2019, and Nair et al., 2020, do).
+    Data of an explorer holds every action for some reason; few of them serve z.
 `successor` > 0 adds `successor` sum_k mean |psi_k - (phi(s') - m + gamma psibar_j(s', a', z))|^2,
     j the critic of least value: d numbers to learn from instead of one. Its target dot z is y.
 `horizon` n > 1 sums n steps of the data before it bootstraps:

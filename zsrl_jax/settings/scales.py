@@ -92,27 +92,30 @@ OF_ENCODER: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
+# An explorer of small nets and batches, which makes more updates in the same time.
+SMALL_EXPLORER: dict[str, Any] = {
+    "width": 128,
+    "rnd_width": 128,
+    "batch": 128,
+    "horizon": 3,
+    "steps_per_update": 8.0,
+}
+
 # Fields that suit one domain, by scale and domain. The walker falls within some steps, so it looks
-# 20 steps ahead instead of 100; its tasks are what many short pieces have in common. In the maze
-# half of the data is by random actions from any room, because the explorer keeps to the walls; its
-# rewards are paid in few states, so more of them are labelled. The quadruped's explorer makes more
-# updates, each of them smaller: after some 40,000 it gets up.
+# 20 steps ahead instead of 100; its tasks are what many short pieces have in common, and its policy
+# stays near those actions of the data that serve the task. In the maze half of the data is by
+# random actions from any room, because the explorer keeps to the walls; its rewards are paid in few
+# states, so more of them are labelled. The explorers of walker and quadruped make more updates,
+# each of them smaller: after some 40,000 the quadruped gets up.
 OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "walker"): {
-        "encoder": {"discount": 0.95},
+        "data": {"collect": SMALL_EXPLORER},
+        "encoder": {"discount": 0.95, "updates": 8000},
         "tasks": {"discount": 0.95, "max_length": 100, "behaviours": 100},
-        "policy": {"discount": 0.95, "per_task": 4},
+        "policy": {"discount": 0.95, "per_task": 4, "behaviour": 0.5, "advantage": 1.0},
     },
     ("laptop", "quadruped"): {
-        "data": {
-            "collect": {
-                "width": 128,
-                "rnd_width": 128,
-                "batch": 128,
-                "horizon": 3,
-                "steps_per_update": 8.0,
-            },
-        },
+        "data": {"collect": SMALL_EXPLORER},
         "encoder": {"updates": 8000},
         "policy": {"per_task": 4},
     },
