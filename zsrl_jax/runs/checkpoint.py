@@ -6,6 +6,7 @@ changed, added or a link is refused by name, because Orbax would not notice. All
 and arrays: nothing can be run.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ from zsrl_jax.files.atomic import discard, move_in, part_of, sync, take_back, wr
 from zsrl_jax.runs.orbax_noise import one_voice
 
 MANIFEST = "manifest.json"
+PACKED = 4  # a save that needs more than so many times the free space is not begun
 
 
 def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
@@ -34,6 +36,7 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
     try:
         discard(part)
         part.mkdir(parents=True)
+        _refuse_if_full(part, tree)
         _write(part, tree, meta)
         move_in(part, folder)
     except DataError:
@@ -45,6 +48,16 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
             f"cannot write checkpoint '{folder}': {cause}; what was saved before is "
             "intact: once the disk takes files, run the same command again to go on"
         ) from error
+
+
+def _refuse_if_full(part: Path, tree: Any) -> None:
+    """Raise the disk's own error where a save cannot fit, even compressed.
+
+    Orbax's threads wait for each other for minutes where a disk is full from the start.
+    """
+    size = sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(tree))
+    if size > PACKED * shutil.disk_usage(part).free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
