@@ -2,7 +2,7 @@
 
     python -m experiments.run --config=configs/walker_fb_btd.py         # or :laptop, :paper, :smoke
 
-At laptop scale the run takes 20 minutes on two shared cores and 1.9 GiB of memory.
+At laptop scale the run takes some 17 minutes on one core.
 Scores and what was tried: docs/results/walker.md.
 """
 
