@@ -51,7 +51,7 @@ from zsrl_jax.types import (
     Transition,
 )
 
-LARGEST = 4.0  # of A / (T std A): no single action weighs more than e^4 before scaling
+LARGEST = 4.0  # of (A - mean A) / (T std A): no single action weighs more than e^4 before scaling
 TINY = 1e-6  # advantages that do not differ weigh the same
 
 

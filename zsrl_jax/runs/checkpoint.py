@@ -26,7 +26,7 @@ from zsrl_jax.files.atomic import discard, move_in, part_of, sync, take_back, wr
 from zsrl_jax.runs.orbax_noise import one_voice
 
 MANIFEST = "manifest.json"
-PACKED = 4  # a save that needs more than so many times the free space is not begun
+SHRINKS = 4  # how much smaller compression is taken to make a save, at most
 
 
 def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
@@ -51,12 +51,13 @@ def save(folder: str | os.PathLike, tree: Any, meta: dict[str, Any]) -> None:
 
 
 def _refuse_if_full(part: Path, tree: Any) -> None:
-    """Raise the disk's own error where a save cannot fit, even compressed.
+    """Raise the disk's own error where a save would hardly fit, even compressed.
 
-    Orbax's threads wait for each other for minutes where a disk is full from the start.
+    Orbax's threads were seen to wait for each other for minutes on a disk that was full. Arrays of
+    mostly equal numbers shrink more than this reckons with, and are refused too.
     """
     size = sum(getattr(leaf, "nbytes", 0) for leaf in jax.tree.leaves(tree))
-    if size > PACKED * shutil.disk_usage(part).free:
+    if size > SHRINKS * shutil.disk_usage(part).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
