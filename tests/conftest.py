@@ -20,6 +20,11 @@ LONG = (  # files that take minutes: begun first, so that none is left for the e
     "test_stage_faults.py", "test_command_faults.py", "test_paper.py", "test_jobs.py",
     "test_end_to_end.py", "test_fit.py", "test_one_run.py", "test_report.py",
 )  # fmt: skip
+# Files that compare bits between programs, or read what the compiler says of memory: compiled with
+# all optimisations. Everywhere else programs are compiled quickly, which is most of a test's time.
+OPTIMISED = {
+    "test_laws.py", "test_end_to_end.py", "test_oracle.py", "test_memory.py", "test_lowering.py",
+}  # fmt: skip
 LARGE = 2**30  # bytes of a worker at which compiled programs are forgotten
 
 compile_cache.keep()
@@ -37,6 +42,14 @@ def pytest_collection_modifyitems(items):
 def strict_jax():
     with jax.numpy_rank_promotion("raise"):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compile_quickly(request):
+    """Leave out most of the compiler's optimisations, except in files that need them."""
+    jax.config.update("jax_disable_most_optimizations", request.path.name not in OPTIMISED)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(autouse=True, scope="module")
