@@ -100,8 +100,21 @@ def policy(config: ConfigDict, data: Data) -> Callable[[], None]:
     return update
 
 
+class ForwardBackward(NamedTuple):
+    """The update of F, B and their actor, and what acts afterwards."""
+
+    update: Callable[[], None]
+    backward: Sphere
+    actor: Actor
+
+
 def fb(config: ConfigDict, data: Data) -> Callable[[], None]:
     """Make the update of F, B and their actor."""
+    return forward_backward(config, data).update
+
+
+def forward_backward(config: ConfigDict, data: Data) -> ForwardBackward:
+    """Make F, B, their actor, and the update of all three."""
     obs_dim, action_dim, dim = data.obs.shape[-1], data.action.shape[-1], config.dim
     backward = Sphere(obs_dim, config.hidden, dim)
     forward = Twin(obs_dim, action_dim, dim, config.width)
@@ -129,7 +142,7 @@ def fb(config: ConfigDict, data: Data) -> Callable[[], None]:
         for target, net in zip(targets, (forward, backward), strict=True):
             follow(target, net, config.target_rate)
 
-    return update
+    return ForwardBackward(update, backward, actor)
 
 
 def _encoder(config: ConfigDict, data: Data, heads: dict[str, tuple[int, int]], objective, targets):

@@ -11,12 +11,12 @@ from helpers.person import ROOT
 PACKAGE = ROOT / "zsrl_jax"
 ROOMS = [  # each may import what stands before it, and itself
     "errors", "types", "devices.precision", "seeds", "devices", "files", "envs", "data",
-    "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts", "rewards", "registration",
-    "settings", "agent", "oracle", "runs", "asked_tasks", "rollouts", "evaluation", "exploration",
-    "training", "web", "analysis", "commands", "__main__",
+    "networks", "learner", "encoders", "gmm", "tasks", "td3", "acting", "prompts", "rewards",
+    "registration", "settings", "agent", "oracle", "runs", "asked_tasks", "rollouts", "evaluation",
+    "exploration", "training", "web", "analysis", "commands", "__main__",
 ]  # fmt: skip
-METHOD = ["seeds", "networks", "learner", "encoders", "gmm", "tasks", "td3", "prompts",
-          "rewards", "agent", "oracle"]  # fmt: skip
+METHOD = ["seeds", "networks", "learner", "encoders", "gmm", "tasks", "td3", "acting",
+          "prompts", "rewards", "agent", "oracle"]  # fmt: skip
 FILES = sorted(f for f in PACKAGE.rglob("*.py") if f != PACKAGE / "__init__.py")
 
 

@@ -123,3 +123,32 @@ def test_the_mean_square_from_a_target_has_the_gradient_of_the_plain_sum(size, d
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_a_gradient_inwards_is_whole_and_one_outwards_is_damped_by_hand():
+    x = jnp.array([3.0, 3.0, -3.0, -3.0, 0.0])
+    action, back = jax.vjp(networks.tanh_with_way_back, x)
+    np.testing.assert_array_equal(action, jnp.tanh(x))
+    slope = 1 - np.tanh(3.0) ** 2  # 0.0099
+    (found,) = back(jnp.array([2.0, -2.0, -2.0, 2.0, 2.0]))  # descent: in, out, in, out, either
+    np.testing.assert_allclose(found, [2.0, -2.0 * slope, -2.0, 2.0 * slope, 2.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("way_back", "returns"), [(True, True), (False, False)])
+def test_an_action_at_its_bound_finds_back_to_what_the_loss_wants(way_back, returns):
+    """Descent on (a - 0.5)^2 from a = 1, as float32 has it: the plain tanh has no slope there."""
+    net = networks.actor(OBS, 0, 1, WIDTH, way_back)
+    obs, no_z = jnp.ones((8, OBS)), jnp.zeros((8, 0))
+    params = net.init(jax.random.key(0))
+    (last,) = [part for part in params.values() if part.get("bias", jnp.zeros(0)).shape == (1,)]
+    last["bias"] = last["bias"] + 12.0
+    assert float(net.apply(params, obs, no_z).min()) == 1.0
+
+    @jax.jit
+    def step(params):
+        grad = jax.grad(lambda p: jnp.mean((net.apply(p, obs, no_z) - 0.5) ** 2))(params)
+        return jax.tree.map(lambda p, g: p - 0.05 * g, params, grad)
+
+    for _ in range(500):
+        params = step(params)
+    assert (abs(float(net.apply(params, obs, no_z).mean()) - 0.5) < 0.01) == returns

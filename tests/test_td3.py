@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.small_data import counter_dataset
 
-from zsrl_jax import networks, td3
+from zsrl_jax import acting, networks, td3
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.data.sampling import draw_ahead, draw_transitions
 from zsrl_jax.exploration import rnd
@@ -258,7 +258,7 @@ def test_probe_two_states_where_z_fixes_the_best_action(head):
     z = np.concatenate([z, z * [-1, 1]]).astype(np.float32)
     for state_value in (-1.0, 1.0):
         obs = np.full((8, 1), state_value, np.float32)
-        chosen = np.asarray(policy.act(td3.acting(state), obs, z))[:, 0]
+        chosen = np.asarray(policy.act(acting.params_of(config, state), obs, z))[:, 0]
         np.testing.assert_array_equal(np.sign(chosen), np.sign(z[:, 0]))
     assert np.isfinite(float(metrics["policy/critic_loss"]))
 
@@ -278,14 +278,14 @@ def test_averaged_actor_acts_and_lags_behind(noise_dataset):
     state = jax.jit(policy.init)(jax.random.key(0))
     batch = jax.jit(sample)(jax.random.key(1), policy_data(noise_dataset))
     new, _ = jax.jit(policy.update)(state, batch, jax.random.key(2), 0)
-    start, online, acting = (
+    start, online, average = (
         jax.tree.leaves(tree)[1]
-        for tree in (state.params["actor"], new.params["actor"], td3.acting(new))
+        for tree in (state.params["actor"], new.params["actor"], acting.params_of(config, new))
     )
-    np.testing.assert_allclose(acting, 0.75 * start + 0.25 * online, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(average, 0.75 * start + 0.25 * online, rtol=1e-5, atol=1e-7)
     assert np.any(online != start)
     plain = jax.jit(td3.make(tiny(), noise_dataset.spec, 3, sample).init)(jax.random.key(0))
-    assert td3.acting(plain) is plain.params["actor"]
+    assert acting.params_of(tiny(), plain) is plain.params["actor"]
 
 
 @pytest.mark.parametrize(("head", "width"), [("successor", 3), ("scalar", 1)])

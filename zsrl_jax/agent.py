@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from zsrl_jax import networks, prompts
+from zsrl_jax import acting, networks, prompts
 from zsrl_jax.data import Normalizer
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.envs import DOMAINS
@@ -71,9 +71,8 @@ class Agent:
         section = self.config.encoder
         module, self.is_own = ENCODERS[section.name], is_own(self.config)
         source: Any = (module.own_policy if self.is_own else module.make)(section, self.spec)
-        width, (obs_dim, action_dim) = self.config.policy.width, self.spec
-        actor = networks.actor(obs_dim, section.dim, action_dim, width)
-        choose = source.act if self.is_own else actor.apply
+        policy = self.config.policy
+        choose = source.act if self.is_own else acting.make(policy, self.spec, section.dim)
         self.of_transitions = bool(getattr(source, "of_transitions", False))
         self.radius = networks.sphere_radius(section.radius, section.dim)
 

@@ -92,15 +92,41 @@ class _Stream(nn.Module):
         return nn.relu(Dense(self.out)(x))
 
 
+@jax.custom_vjp
+def tanh_with_way_back(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return a = tanh(x); a gradient that leads a back from its bound is not damped.
+
+    dL/dx = dL/da (1 - a^2) where descent moves a outwards, dL/da where it moves a inwards.
+
+    The plain slope 1 - a^2 is all but 0 at the bounds: an action that has come there stays, whatever
+    the critic learns afterwards. (Inverting gradients, Hausknecht and Stone, 2016, mend the same.)
+    """
+    return jnp.tanh(x)
+
+
+def _tanh_and_itself(x):
+    action = jnp.tanh(x)
+    return action, action
+
+
+def _damp_outwards(action, gradient):
+    return (gradient * jnp.where(gradient * action < 0, 1 - action**2, 1.0),)
+
+
+tanh_with_way_back.defvjp(_tanh_and_itself, _damp_outwards)
+
+
 class _Actor(nn.Module):
     width: int
     out: int
+    way_back: bool
 
     @nn.compact
     def __call__(self, obs, z):
         streams = _Stream(self.width, self.width // 2), _Stream(self.width, self.width // 2)
         joined = streams[0](obs), streams[1](obs, z)
-        return jnp.tanh(Dense(self.out)(nn.relu(Dense(self.width)(*joined))))
+        out = Dense(self.out)(nn.relu(Dense(self.width)(*joined)))
+        return tanh_with_way_back(out) if self.way_back else jnp.tanh(out)
 
 
 class _Twin(nn.Module):
@@ -143,9 +169,9 @@ def sphere_mlp(
     return Net(net.init, lambda params, obs: project(net.apply(params, obs), radius))
 
 
-def actor(obs_dim: int, z_dim: int, action_dim: int, width: int) -> Net:
-    """Make the two-stream actor: (obs, z) -> action in [-1, 1]."""
-    return _net(_Actor(width, action_dim), obs_dim, z_dim)
+def actor(obs_dim: int, z_dim: int, action_dim: int, width: int, way_back: bool = False) -> Net:
+    """Make the two-stream actor: (obs, z) -> action in [-1, 1]; see `tanh_with_way_back`."""
+    return _net(_Actor(width, action_dim, way_back), obs_dim, z_dim)
 
 
 def twin(

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
-from zsrl_jax import networks, td3
+from zsrl_jax import acting, td3
 from zsrl_jax.agent import Prompt, align
 from zsrl_jax.data import Dataset, Normalizer
 from zsrl_jax.data.sampling import draw_ahead
@@ -90,8 +90,8 @@ class Oracle:
 
     def __post_init__(self) -> None:
         """Bind the policy once, so that it is compiled once."""
-        actor = networks.actor(self.spec.obs_dim, 0, self.spec.action_dim, self.config.policy.width)
-        self._act = over_seeds(_choose(actor), (0, None, 0, 0))
+        act = acting.make(self.config.policy, self.spec, 0)
+        self._act = over_seeds(_choose(act), (0, None, 0, 0))
 
     @property
     def task_names(self) -> tuple[str, ...]:
@@ -135,12 +135,12 @@ class Oracle:
         return np.asarray(self._act(self.params.actor, self.params.normalizer, obs, z))
 
 
-def _choose(net: networks.Net) -> Callable[..., Array]:
+def _choose(own: Callable[..., Array]) -> Callable[..., Array]:
     """Make act(actors[task], normalizer, obs, z): every task's action, then the one z asks for."""
 
     def act(actor: Any, normalizer: Normalizer, obs: Array, z: Array) -> Array:
         scaled, nothing = normalizer(obs), jnp.zeros((*obs.shape[:-1], 0))
-        action = jax.vmap(net.apply, (0, None, None))(actor, scaled, nothing)
+        action = jax.vmap(own, (0, None, None))(actor, scaled, nothing)
         place = jnp.argmax(z, axis=-1)[None, ..., None]
         return jnp.clip(jnp.take_along_axis(action, place, axis=0)[0], -1.0, 1.0)
 

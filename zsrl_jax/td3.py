@@ -25,6 +25,9 @@ others stabilise training on small data and are off at paper scale:
     fast; the steps between are those of the data, not of the policy.
 `pessimism` p takes (1+p)/2 of the smaller critic and (1-p)/2 of the larger: 1 is TD3's minimum, 0
     the mean of both.
+`way_back` lets actions come back from their bounds: the gradient through the actor's tanh is not
+    damped where it leads inwards (`networks.tanh_with_way_back`). With the plain tanh half of the
+    actions sit at a bound, the policy freezes there, and its own critic knows better actions.
 `head_norm` puts LayerNorm into the critic's heads, `anneal` takes the learning rate to 0, and
 `actor_average` acts with a running average of the actor.
 """
@@ -176,7 +179,7 @@ def make_nets(config: ConfigDict, spec: Spec, dim: int) -> Nets:
     """Build the actor and the critics; `dim` is the width of z."""
     out = {"successor": dim, "scalar": 1}[config.head]
     return Nets(
-        networks.actor(spec.obs_dim, dim, spec.action_dim, config.width),
+        networks.actor(spec.obs_dim, dim, spec.action_dim, config.width, config.way_back),
         networks.twin(spec.obs_dim, spec.action_dim, dim, out, config.width, config.head_norm),
         config.head,
     )
@@ -329,8 +332,3 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
     average = {"actor": config.actor_average} if config.actor_average else {}
     init, update = learner.make(init_params, steps, {"critic": config.target_rate, **average})
     return Policy(init, sample, update, actor.apply)
-
-
-def acting(state: LearnerState) -> Any:
-    """Return the actor's parameters to act with: their running average if there is one."""
-    return state.target_params.get("actor", state.params["actor"])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import zsrl_jax
-from zsrl_jax import networks
+from zsrl_jax import acting, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.envs import DOMAINS, Simulator
@@ -35,8 +35,8 @@ def make_agent(domain="cheetah", encoder="fb", normalize="standard", tasks=True,
         frozen, actor = module.own_policy(config.encoder, data.spec).take(params)
     else:
         frozen = made.freeze(key, params, to_device(data, normalizer))
-        dims = data.spec.obs_dim, config.encoder.dim, data.spec.action_dim
-        actor = networks.actor(*dims, config.policy.width).init(key)
+        policy = td3.make(config.policy, data.spec, config.encoder.dim, lambda key, data: None)
+        actor = acting.params_of(config.policy, policy.init(key))
     one_seed = lambda tree: jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], tree)  # noqa: E731
     draw, dim = np.random.default_rng(1), config.encoder.dim
     vectors = draw.normal(size=(1, 300, dim))

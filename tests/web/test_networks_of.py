@@ -7,7 +7,7 @@ from helpers.untrained import make_agent
 
 import zsrl_jax
 from zsrl_jax.errors import DataError
-from zsrl_jax.web.networks_of import _seen, actor_layers, feature_layers
+from zsrl_jax.web.networks_of import _seen, policy_layers, feature_layers
 
 
 @pytest.mark.parametrize("encoder", [*zsrl_jax.ENCODERS, "fb, tuned"])
@@ -18,7 +18,7 @@ def test_features_of_every_encoder(encoder):
     np.testing.assert_allclose(
         _seen(agent, layers, states), agent.features(states)[0], rtol=1e-4, atol=1e-4
     )
-    names = set(actor_layers(agent, 0))
+    names = set(policy_layers(agent, 0))
     assert {"actor/Dense_0/kernel", "actor/_Stream_1/LayerNorm_0/scale"} <= names
 
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from zsrl_jax import td3
+from zsrl_jax import acting, td3
 from zsrl_jax.agent import Agent
 from zsrl_jax.data import Dataset
 from zsrl_jax.data.summary import best_pieces
@@ -172,7 +172,8 @@ def _promise(agent: Agent, member: int, obs: np.ndarray, z: np.ndarray) -> np.nd
         return None
     nets, params = critic
     scaled = agent.params.normalizer(jnp.asarray(obs, jnp.float32))
-    action = jnp.clip(nets.actor.apply(take_seed(agent.params.actor, member), scaled, z), -1, 1)
+    act = acting.make(agent.config.policy, agent.spec, agent.config.encoder.dim)
+    action = jnp.clip(act(take_seed(agent.params.actor, member), scaled, jnp.asarray(z)), -1, 1)
     value = nets.value(take_seed(params, member), scaled, action, jnp.asarray(z))
     return np.asarray(jnp.mean(value, axis=0))
 

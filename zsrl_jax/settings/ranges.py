@@ -118,6 +118,7 @@ RANGES: dict[str, Range] = {
     "policy.noise": WEIGHT,
     "policy.noise_clip": WEIGHT,
     "policy.policy_delay": COUNT,
+    "policy.candidates": NATURAL,
     "policy.behaviour": WEIGHT,
     "policy.advantage": WEIGHT,
     "policy.successor": WEIGHT,

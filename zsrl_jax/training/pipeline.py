@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from zsrl_jax import oracle, td3
+from zsrl_jax import acting, oracle, td3
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Dataset, fit_normalizer, to_device
 from zsrl_jax.data.summary import best_pieces, task_means
@@ -164,7 +164,7 @@ def _train(run: Run, dataset: Dataset) -> Agent:
     params = AgentParams(data.encoder, None, pool, normalizer, *prompts, centre, sizes, before)
 
     def finish(state: LearnerState) -> Agent:
-        made = run.local(params._replace(actor=td3.acting(state)))
+        made = run.local(params._replace(actor=acting.params_of(config.policy, state)))
         return Agent(config, dataset.spec, dataset.domain, made, run.workdir)
 
     sampler = SAMPLERS[config.tasks.sampler]
@@ -215,7 +215,7 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
 
     def finish(state: LearnerState) -> Oracle:
         by_seed = lambda x: x.reshape(config.seeds, len(tasks), *x.shape[1:])  # noqa: E731
-        params = OracleParams(jax.tree.map(by_seed, run.local(td3.acting(state))), normalizer)
+        params = OracleParams(jax.tree.map(by_seed, run.local(acting.params_of(config.policy, state))), normalizer)
         return Oracle(config, dataset.spec, config.domain, params, run.workdir)
 
     policy = oracle.make_policy(config.policy, dataset.spec)

@@ -14,7 +14,7 @@ from zsrl_jax.prompts import GOAL_RIDGE, GRID
 from zsrl_jax.rewards import RewardTextError, parse, quantity_columns
 from zsrl_jax.web import tracing
 from zsrl_jax.web.clips import Clip, choose_poses
-from zsrl_jax.web.networks_of import actor_layers, feature_layers
+from zsrl_jax.web.networks_of import policy_layers, feature_layers
 
 STARTS = 6
 EXAMPLES = (  # shown as buttons, if the domain has their quantities
@@ -40,7 +40,7 @@ def describe(
     physics = np.asarray(agent.params.prompt_physics, np.float64)
     columns = quantity_columns(domain, physics)
     phi = agent.features(agent.prompt_states)[member]
-    arrays = feature_layers(agent, member) | actor_layers(agent, member)
+    arrays = feature_layers(agent, member) | policy_layers(agent, member)
     arrays |= _prompt_arrays(agent, member, phi)
     arrays |= {f"quantity/{name}": column for name, column in columns.items()}
     arrays["starts"] = _starts(domain)
@@ -76,6 +76,7 @@ def _inference(agent: Agent) -> dict[str, Any]:
         "behaviours": int(config.infer.behaviours),
         "task_behaviours": int(config.tasks.behaviours),
         "nearest": int(config.infer.nearest),
+        "pessimism": float(config.policy.pessimism),
         "discount": float(config.tasks.discount),
         "clip": clip if np.isfinite(clip) else None,
     }

@@ -2,7 +2,8 @@
 
 A hidden layer is relu(x W + b); the first is tanh(norm(x W + b)) where the encoder norms it. Then
 x W + b is scaled to the sphere, times C^-1 of fb. Features of transitions are a constant times the
-difference between both states. The actor is `networks.actor`: two streams, joined.
+difference between both states. The actor is `networks.actor`, the critic `networks.twin`: two
+streams, joined.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from zsrl_jax.acting import corners
 from zsrl_jax.agent import Agent
 from zsrl_jax.errors import DataError
 
@@ -79,7 +81,12 @@ def _features(agent: Agent, layers: dict[str, np.ndarray], obs: np.ndarray) -> n
     return x @ layers["phi/inverse"] if "phi/inverse" in layers else x
 
 
-def actor_layers(agent: Agent, member: int) -> dict[str, np.ndarray]:
-    """Return the actor's layers by name."""
-    flat = jax.tree_util.tree_flatten_with_path(member_of(agent.params.actor, member))[0]
-    return {"actor/" + "/".join(key.key for key in path): leaf for path, leaf in flat}
+def policy_layers(agent: Agent, member: int) -> dict[str, np.ndarray]:
+    """Return the layers of what acts by name: the actor's, and the critic's if it chooses."""
+    params = member_of(agent.params.actor, member)
+    chosen = int(agent.config.policy.candidates) and not agent.is_own
+    flat = jax.tree_util.tree_flatten_with_path(params if chosen else {"actor": params})[0]
+    found = {"/".join(key.key for key in path): leaf for path, leaf in flat}
+    if chosen:
+        found["candidates"] = corners(agent.spec.action_dim, agent.config.policy.candidates)
+    return found

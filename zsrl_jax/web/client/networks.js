@@ -1,4 +1,5 @@
-// The networks of an agent, as zsrl_jax/networks.py has them: phi(s) and the actor (s, z).
+// The networks of an agent, as zsrl_jax/networks.py has them: phi(s), the actor (s, z), and the
+// critic (s, a, z) where it chooses the action (zsrl_jax/acting.py).
 
 // Return x W + b.
 function dense(x, kernel, bias) {
@@ -61,20 +62,74 @@ export function makeFeatures(arrays, normalize, radius) {
   };
 }
 
+// The layers of the actor or the critic by name, and the streams that both have.
+class Layers {
+  constructor(arrays, part) {
+    this.get = (name) => arrays.get(`${part}/${name}`);
+  }
+
+  apply(x, name) {
+    return dense(x, this.get(`${name}/kernel`), this.get(`${name}/bias`));
+  }
+
+  norm(x, name) {
+    return layerNorm(x, this.get(`${name}/scale`), this.get(`${name}/bias`));
+  }
+
+  stream(x, name) {
+    const first = this.norm(this.apply(x, `${name}/Dense_0`), `${name}/LayerNorm_0`);
+    return relu(this.apply(first.map(Math.tanh), `${name}/Dense_1`));
+  }
+}
+
 // Return the policy as a function of a raw observation and z: actions in [-1, 1].
-export function makeActor(arrays, normalize) {
-  const get = (name) => arrays.get(`actor/${name}`);
-  const apply = (x, name) => dense(x, get(`${name}/kernel`), get(`${name}/bias`));
-  const stream = (x, name) => {
-    const first = apply(x, `${name}/Dense_0`);
-    const norm = `${name}/LayerNorm_0`;
-    const middle = layerNorm(first, get(`${norm}/scale`), get(`${norm}/bias`)).map(Math.tanh);
-    return relu(apply(middle, `${name}/Dense_1`));
-  };
-  return (obs, z) => {
-    const x = normalize(obs);
-    const both = joined(stream(x, "_Stream_0"), stream(joined(x, z), "_Stream_1"));
+export function makePolicy(arrays, normalize, pessimism) {
+  const layers = new Layers(arrays, "actor");
+  const actor = (x, z) => {
+    const both = joined(layers.stream(x, "_Stream_0"), layers.stream(joined(x, z), "_Stream_1"));
     // flax names the layers in the order in which they are made: the output first
-    return apply(relu(apply(both, "Dense_1")), "Dense_0").map(Math.tanh);
+    return layers.apply(relu(layers.apply(both, "Dense_1")), "Dense_0").map(Math.tanh);
   };
+  if (!arrays.has("candidates")) return (obs, z) => actor(normalize(obs), z);
+  const critic = makeCritic(arrays, pessimism), corners = arrays.get("candidates");
+  return (obs, z) => {
+    const x = normalize(obs), own = actor(x, z), worth = critic(x, z);
+    let best = own, most = worth(own);
+    for (let first = 0; first < corners.length; first += own.length) {
+      const action = Float64Array.from(corners.subarray(first, first + own.length));
+      const value = worth(action);
+      if (value > most) [best, most] = [action, value];
+    }
+    return best;
+  };
+}
+
+// Return (x, z) -> action -> Q. What hangs on x and z alone is computed once.
+function makeCritic(arrays, pessimism) {
+  const layers = new Layers(arrays, "critic");
+  return (x, z) => {
+    const told = layers.stream(joined(x, z), "_Stream_1"), half = told.length;
+    const kernel = layers.get("Dense_0/kernel"), bias = layers.get("Dense_0/bias");
+    const upper = kernel.subarray(0, half * bias.length);
+    const base = dense(told, kernel.subarray(half * bias.length), bias);
+    const heads = [0, 1].map((i) => valueWeights(layers, i, z));
+    return (action) => {
+      const both = dense(layers.stream(joined(x, action), "_Stream_0"), upper, base);
+      const q = heads.map(({ weight, level }, i) => {
+        let hidden = both.subarray(i * weight.length, (i + 1) * weight.length);
+        if (layers.get(`LayerNorm_${i}/scale`)) hidden = layers.norm(hidden, `LayerNorm_${i}`);
+        return hidden.reduce((sum, h, j) => sum + (h > 0 ? h * weight[j] : 0), level);
+      });
+      return ((1 + pessimism) * Math.min(...q) + (1 - pessimism) * Math.max(...q)) / 2;
+    };
+  };
+}
+
+// Return the weights of psi.z over the hidden layer of a head, or of its one output (a scalar head).
+function valueWeights(layers, i, z) {
+  const kernel = layers.get(`Dense_${i + 1}/kernel`), bias = layers.get(`Dense_${i + 1}/bias`);
+  const scale = bias.length === 1 ? [1] : z, width = kernel.length / bias.length;
+  const dot = (row, from) => bias.reduce((sum, _, k) => sum + row[from + k] * scale[k], 0);
+  const weight = Float64Array.from({ length: width }, (_, j) => dot(kernel, j * bias.length));
+  return { weight, level: dot(bias, 0) };
 }

@@ -1,6 +1,6 @@
 // From a prompt to a task vector, as zsrl_jax/prompts.py and agent.py have it: closed form, float64.
 
-import { makeActor, makeFeatures, makeNormalizer } from "./networks.js";
+import { makeFeatures, makeNormalizer, makePolicy } from "./networks.js";
 
 const FAR = 5; // deviations outside of the data's states
 const SMALL = 1e-3; // least deviation of an entry of the states
@@ -11,7 +11,7 @@ export class Agent {
     this.arrays = arrays;
     const normalize = makeNormalizer(arrays, facts.clip);
     this.place = makeFeatures(arrays, normalize, facts.radius);
-    this.act = makeActor(arrays, normalize);
+    this.act = makePolicy(arrays, normalize, facts.pessimism);
     this.phi = arrays.get("phi");
     this.dim = facts.dim;
     this.count = this.phi.length / this.dim;

@@ -1,0 +1,81 @@
+"""The critic's choice among actions: by hand, its laws, and what it leaves on disk and in a page."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.untrained import make_agent
+
+from zsrl_jax import acting, td3
+from zsrl_jax.runs import agent_files
+from zsrl_jax.settings import fields as defaults
+from zsrl_jax.types import Spec
+from zsrl_jax.web.networks_of import policy_layers
+
+SPEC, DIM = Spec(4, 3), 5
+
+
+def tiny(**fields):
+    config = defaults.get_config("cheetah", "fb", "btd").policy
+    config.update(dict(width=16, candidates=8) | fields)
+    return config
+
+
+def test_all_corners_where_they_are_few_else_as_many_as_asked_each_once():
+    np.testing.assert_array_equal(
+        acting.corners(2, 10), [[-1, -1], [-1, 1], [1, -1], [1, 1]]
+    )
+    many = acting.corners(12, 64)
+    assert many.shape == (64, 12) and set(np.unique(many)) == {-1.0, 1.0}
+    assert len(np.unique(many, axis=0)) == 64
+    np.testing.assert_array_equal(many, acting.corners(12, 64))
+
+
+@pytest.mark.parametrize("pessimism", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("head", ["successor", "scalar"])
+def test_it_is_the_action_of_most_value_among_the_actor_s_and_the_corners(pessimism, head):
+    config = tiny(pessimism=pessimism, head=head)
+    policy = td3.make(config, SPEC, DIM, lambda key, data: None)
+    state, draw = policy.init(jax.random.key(0)), np.random.default_rng(0)
+    obs, z = (np.float32(draw.normal(size=(6, n))) for n in (SPEC.obs_dim, DIM))
+    chosen = acting.make(config, SPEC, DIM)(acting.params_of(config, state), obs, z)
+    nets = td3.make_nets(config, SPEC, DIM)
+    own = np.asarray(nets.actor.apply(state.params["actor"], obs, z))
+    for row in range(6):
+        every = np.concatenate([own[row : row + 1], acting.corners(3, 8)])
+        same = [np.repeat(x[row : row + 1], 9, axis=0) for x in (obs, z)]
+        q = nets.value(state.params["critic"], same[0], every, same[1])
+        best = every[np.argmax(td3.cautious(q, pessimism))]
+        np.testing.assert_allclose(chosen[row], best, rtol=1e-5, atol=1e-6)
+
+
+def test_without_candidates_the_actor_acts_and_its_tree_is_the_actor_s_alone():
+    config = tiny(candidates=0)
+    policy = td3.make(config, SPEC, DIM, lambda key, data: None)
+    state = policy.init(jax.random.key(0))
+    params = acting.params_of(config, state)
+    assert params is state.params["actor"]
+    obs, z = jnp.ones((2, 4)), jnp.ones((2, DIM))
+    np.testing.assert_array_equal(
+        acting.make(config, SPEC, DIM)(params, obs, z), policy.act(params, obs, z)
+    )
+
+
+def test_an_agent_acts_alike_on_one_state_and_on_many_and_after_it_was_on_disk(tmp_path):
+    agent = make_agent(**{"policy.candidates": 16})
+    obs = np.asarray(agent.params.prompt_obs)[:7]
+    z = agent.infer(reward="run")
+    many = agent.act(obs[None], z[:, None])
+    assert many.shape == (1, 7, 6)
+    one = np.stack([agent.act(state, z)[0] for state in obs])
+    np.testing.assert_allclose(one, many[0], rtol=1e-5, atol=1e-5)
+    agent_files.save(agent, tmp_path)
+    again = agent_files.load(tmp_path)
+    np.testing.assert_array_equal(again.act(obs[None], z[:, None]), many)
+
+
+def test_a_page_gets_the_critic_and_its_candidates():
+    layers = policy_layers(make_agent(**{"policy.candidates": 16}), 0)
+    assert layers["candidates"].shape == (16, 6)
+    assert {"actor/Dense_0/bias", "critic/Dense_2/bias"} <= set(layers)
+    assert not [name for name in policy_layers(make_agent(), 0) if name.startswith("cri")]
