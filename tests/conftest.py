@@ -23,7 +23,10 @@ LONG = (  # files that take minutes: begun first, so that none is left for the e
 )  # fmt: skip
 # Files that compare bits between programs, or read what the compiler says of memory: compiled with
 # optimisations. Everywhere else programs are compiled quickly, which is most of a test's time.
-OPTIMISED = {"test_seed_laws.py", "test_oracle.py", "test_memory.py", "test_lowering.py"}
+OPTIMISED = {
+    "test_seed_laws.py", "test_oracle.py", "test_memory.py", "test_lowering.py",
+    "test_mesh.py", "mesh_cases.py",
+}  # fmt: skip
 # XLA's ways to compile for a CPU in half the time; the cache tells programs by these flags.
 QUICK = (
     "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
