@@ -40,10 +40,12 @@ test-whole: $(READY)
 test-faults: $(READY)
 	$(BIN)/python -m pytest -m faults $(ARGS)
 
-# Every program of a run lowered for a GPU and a TPU, on a machine that has neither.
+# Every program of a run lowered for a GPU and a TPU, on a machine that has neither; and what holds
+# for seeds and devices, of every learner.
 test-lowering: $(READY)
 	$(BIN)/python -m pytest -m "lowering or not lowering" tests/devices/test_lowering.py tests/devices/test_mesh.py \
-	  tests/devices/test_accelerator_choices.py tests/training/test_memory.py $(ARGS)
+	  tests/devices/test_accelerator_choices.py tests/devices/test_precision.py tests/training/test_memory.py \
+	  tests/test_seed_laws.py $(ARGS)
 
 # The report in a real browser: installs Debian's where there is none. REPORT=page.html opens that one.
 test-report: $(READY)

@@ -16,20 +16,34 @@ from zsrl_jax.data import Dataset
 from zsrl_jax.devices import compile_cache
 
 LONG = (  # files that take minutes: begun first, so that none is left for the end
-    "test_laws.py", "test_mesh.py", "test_td3.py", "test_tasks.py", "test_processes.py",
+    "test_laws.py", "test_seed_laws.py", "test_mesh.py", "test_td3.py", "test_tasks.py",
+    "test_processes.py",
     "test_stage_faults.py", "test_command_faults.py", "test_paper.py", "test_jobs.py",
     "test_end_to_end.py", "test_fit.py", "test_one_run.py", "test_report.py",
 )  # fmt: skip
 # Files that compare bits between programs, or read what the compiler says of memory: compiled with
-# all optimisations. Everywhere else programs are compiled quickly, which is most of a test's time.
+# optimisations. Everywhere else programs are compiled quickly, which is most of a test's time.
 OPTIMISED = {
-    "test_laws.py", "test_end_to_end.py", "test_oracle.py", "test_memory.py", "test_lowering.py",
+    "test_seed_laws.py", "test_oracle.py", "test_memory.py", "test_lowering.py",
+    "test_mesh.py", "mesh_cases.py",
 }  # fmt: skip
+# XLA's ways to compile for a CPU in half the time; the cache tells programs by these flags.
+QUICK = (
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_backend_optimization_level=1"
+)
+AS_A_USER = ("whole", "faults", "browser", "slurm")  # these suites have a user's own programs
 LARGE = 2**30  # bytes of a worker at which compiled programs are forgotten
 
 compile_cache.keep()
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+def pytest_configure(config):
+    """Let XLA compile sooner, here and in processes that tests start; before JAX has a device."""
+    if config.option.markexpr not in AS_A_USER:
+        os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 
 def pytest_collection_modifyitems(items):
@@ -46,9 +60,17 @@ def strict_jax():
 
 @pytest.fixture(autouse=True, scope="module")
 def compile_quickly(request):
-    """Leave out most of the compiler's optimisations, except in files that need them."""
-    jax.config.update("jax_disable_most_optimizations", request.path.name not in OPTIMISED)
-    yield
+    """Leave out most of the compiler's optimisations, except where they are needed.
+
+    The same in the processes that these tests start.
+    """
+    is_users = request.config.option.markexpr in AS_A_USER
+    quickly = request.path.name not in OPTIMISED and not is_users
+    jax.config.update("jax_disable_most_optimizations", quickly)
+    with pytest.MonkeyPatch.context() as patch:
+        if quickly:
+            patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+        yield
     jax.config.update("jax_disable_most_optimizations", False)
 
 

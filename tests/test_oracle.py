@@ -89,6 +89,7 @@ def test_each_lane_learns_its_own_task():
     assert (chosen[0] > 0.3).all() and (chosen[1] < -0.3).all()
 
 
+@pytest.mark.whole
 def test_a_task_among_others_is_that_task_alone(trained, dataset, tmp_path):
     alone = zsrl_jax.train(small("cheetah,run,smoke", seed=1), dataset, tmp_path, quiet=True)
     for one, other in zip(

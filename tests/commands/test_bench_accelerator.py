@@ -17,6 +17,7 @@ from zsrl_jax.commands.bench import accelerator
 from zsrl_jax.devices import precision
 from zsrl_jax.encoders import ENCODERS
 from zsrl_jax.errors import DataError
+from zsrl_jax.training.blueprint import Program
 
 
 @pytest.mark.faults
@@ -53,6 +54,8 @@ def test_memory_stands_beside_the_compiler_s_figure(monkeypatch):
     assert re.fullmatch(
         r"memory: the compiler says 0.0\d GB for the policy; the device does not tell .*", told
     )
+    small = Program("policy", lambda x: x, (0,), (jax.ShapeDtypeStruct((2, 3), np.float32),))
+    monkeypatch.setattr(used, "programs", lambda *_: [small])
     facts = {"peak_bytes_in_use": 6e9, "bytes_limit": 12e9}
     device = SimpleNamespace(memory_stats=lambda: facts, platform="gpu")
     monkeypatch.setattr(used.jax, "local_devices", lambda: [device])
@@ -92,7 +95,7 @@ def test_wrong_numbers_are_found(monkeypatch):
 
     monkeypatch.setattr(accelerator, "APART", {"float32": 1e-4, "tf32": 5e-3, "bfloat16": 2e-2})
     monkeypatch.setattr(accelerator, "gradients", off)
-    assert not accelerator._numbers("lra_p")[1]
+    assert not accelerator._numbers("lra_p", ("tf32",))[1]
 
 
 def test_a_precision_that_the_device_refuses_is_one_line(monkeypatch):

@@ -1,7 +1,7 @@
 """Commands that need no trained run: bad input is one clear line, collecting tells its coverage."""
 
 import pytest
-from helpers.person import command
+from helpers.person import command, refused
 
 CONFIG = "configs/cheetah_fb_btd.py:smoke"
 
@@ -20,7 +20,7 @@ CONFIG = "configs/cheetah_fb_btd.py:smoke"
     ],
 )
 def test_bad_input_is_one_clear_line(args, told, tmp_path):
-    done = command(*args, *([f"--workdir={tmp_path}/run"] if args else []))
+    done = refused(*args, *([f"--workdir={tmp_path}/run"] if args else []))
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert lines[-1].startswith("error: ") and told in lines[-1]
@@ -36,5 +36,5 @@ def test_collect_command_prints_coverage(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "speed" in done.stdout and "99 %" in done.stdout and "coverage" in done.stdout
-    bad = command("--domain=cheeta", module="experiments.collect")
+    bad = refused("--domain=cheeta", module="experiments.collect")
     assert bad.returncode == 2 and "did you mean 'cheetah'" in bad.stderr

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from helpers.person import ROOT, command
+from helpers.person import ROOT, refused
 
 from zsrl_jax.commands import diagnose, doctor
 from zsrl_jax.commands.bench.__main__ import main as bench
@@ -98,7 +98,7 @@ def test_panels_have_labels(run, tmp_path, monkeypatch):
     ],
 )
 def test_raw_errors_are_one_line(module, args):
-    done = command(*args, module=module)
+    done = refused(*args, module=module)
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert lines[-1].startswith("error: ") and "Traceback" not in done.stderr
@@ -118,7 +118,7 @@ def test_raw_errors_are_one_line(module, args):
 )  # fmt: skip
 def test_a_config_file_that_is_wrong_is_one_line(code, told, tmp_path):
     (tmp_path / "mine.py").write_text(code)
-    done = command(f"--config={tmp_path / 'mine.py'}")
+    done = refused(f"--config={tmp_path / 'mine.py'}")
     assert done.returncode == 2, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("error: ") and told in last and "Traceback" not in done.stderr

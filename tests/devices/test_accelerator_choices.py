@@ -33,9 +33,7 @@ def slow(name):
     return pytest.param(name, marks=pytest.mark.lowering)
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in ("lra_p", "policy") else slow(name) for name in LEARNERS]
-)
+@pytest.mark.parametrize("name", [name if name == "lra_p" else slow(name) for name in LEARNERS])
 def test_updates_are_the_same_to_float_error(name, noise_dataset):
     """Seeds in one batch and products of the highest precision, as on a GPU and a TPU."""
     here, there = (updated(name, noise_dataset, backend) for backend in ("cpu", "gpu"))

@@ -62,7 +62,9 @@ def test_float32_is_what_is_written():
     np.testing.assert_array_equal(made.apply(params, x), plain)  # nothing of it stays
 
 
-@pytest.mark.parametrize("name", ["fb", "policy"])
+@pytest.mark.parametrize(
+    "name", ["lra_p", "policy", pytest.param("fb", marks=pytest.mark.lowering)]
+)
 def test_an_update_multiplies_as_it_is_told(name, noise_dataset):
     """One update lies as far from float32's as the bits say, and its parameters are float32."""
     learner, data = build(name, noise_dataset)

@@ -117,6 +117,7 @@ def test_a_task_vector_is_scored_with_its_own_reward_of_steps(monkeypatch):
     assert "mine: a z of yours, scored with its own reward" in str(scores)
 
 
+@pytest.mark.whole
 def test_a_run_of_transitions_trains_and_loads(noise_dataset, tmp_path):
     config = zsrl_jax.config("other", "hilp", "von_mises_fisher", "smoke")
     config.evaluate.every = 0

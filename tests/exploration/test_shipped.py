@@ -184,6 +184,7 @@ def test_what_the_package_holds_is_whole_and_small(file):
     assert explorers.mean.shape[1] == DOMAINS[file.stem].obs_dim
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("file", sorted(shipped.FOLDER.glob("*.npz")), ids=lambda file: file.stem)
 def test_the_first_episodes_are_those_of_the_card(file):
     """Equal to the last bit where the processor rounds as the one that made the card did."""
@@ -217,6 +218,7 @@ def test_few_episodes_are_played_in_a_small_block():
     assert sizes == [3, 6, 63]
 
 
+@pytest.mark.whole
 def test_the_command_trains_packs_and_tells_what_is_covered(tmp_path):
     fields = [f"--recipe.{name}={value}" for name, value in SMALL.items()]
     asked = ["--domain=cheetah", "--number=2", "--episodes=4", "--kept=2", *fields]

@@ -143,6 +143,7 @@ def test_a_million_points_stay_within_200_mib():
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < 200 * 2**20
 
 
+@pytest.mark.whole
 def test_a_million_points_in_chunks_give_the_result_of_one_piece():
     points = jnp.asarray(clusters(N, D, K)[0])
     start = jnp.asarray(clusters(N, D, K)[1])
@@ -183,6 +184,7 @@ def test_vmap_over_seeds_equals_single_fits():
     assert draws.shape == (2, 7, D)
 
 
+@pytest.mark.whole
 def test_vmap_over_component_counts():
     x = jnp.asarray(clusters(N, D, K)[0])
     counts = jnp.arange(1, K + 1)

@@ -47,6 +47,7 @@ def fit_and_judge(key, x):
     }
 
 
+@pytest.mark.whole
 def test_a_thousand_adversarial_fits_give_no_nan():
     wrong = []
     for seed in range(FITS):

@@ -19,12 +19,12 @@ from zsrl_jax.files import lock
 from zsrl_jax.runs import step_saves
 
 POISON = """
-from zsrl_jax import encoding
-made = encoding._policy_data
+from zsrl_jax.training import encoded
+made = encoded._policy_data
 def poisoned(*args):
     data = made(*args)
     return data._replace(mean=data.mean.at[1].set(float("nan")))
-encoding._policy_data = poisoned
+encoded._policy_data = poisoned
 from zsrl_jax.commands import cli, run
 cli.run(run.main)
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.person import command
+from helpers.person import command, refused
 
 import zsrl_jax
 from zsrl_jax.encoders import fb
@@ -77,6 +77,7 @@ def test_metrics_are_json_lines_by_seed(smoke):
     assert "encoder: R² of the reward regression: walk " in smoke[1].stdout
 
 
+@pytest.mark.whole
 def test_same_command_again_trains_nothing_and_scores_the_same(smoke):
     folder, _ = smoke
     first = json.loads((folder / "run" / "results.json").read_text())
@@ -196,6 +197,7 @@ def test_scores_are_those_of_the_run_and_of_a_plain_loop(smoke):
     np.testing.assert_allclose(scores.returns, total, rtol=1e-9)
 
 
+@pytest.mark.whole
 def test_foreign_environment_scores_like_our_simulator(smoke):
     agent = zsrl_jax.load(smoke[0] / "run")
     factory = functools.partial(suite.load, "cheetah", "walk")
@@ -222,6 +224,7 @@ def first_of_obs(obs):
     return obs[:, 0]
 
 
+@pytest.mark.whole  # equal to the last bit: with all of the compiler's optimisations
 def test_interrupted_training_ends_like_an_uninterrupted_one(smoke, tmp_path, monkeypatch):
     folder, _ = smoke
     dataset = zsrl_jax.load_dataset(next((folder / "data" / "cheetah").iterdir()))
@@ -282,6 +285,7 @@ def test_one_stage_agent_is_fb_s_actor_prompted_by_moments(smoke, tmp_path):
     assert scores.returns.shape == (2, 1, 1) and np.isfinite(scores.r2).all()
 
 
+@pytest.mark.whole
 def test_oracle_command_leaves_results_like_any_run(smoke, tmp_path):
     folder, _ = smoke
     done = command(
@@ -321,7 +325,7 @@ def test_truncated_episode_is_one_clear_line(smoke, tmp_path):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     victim = sorted(tmp_path.glob("*.npz"))[2]
     victim.write_bytes(victim.read_bytes()[:1000])
-    done = command(
+    done = refused(
         f"--config={CONFIG}", f"--config.data.path={tmp_path}", f"--workdir={tmp_path}/run"
     )
     assert done.returncode == 2 and "Traceback" not in done.stderr
