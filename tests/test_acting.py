@@ -1,4 +1,4 @@
-"""The critic's choice among actions: by hand, its laws, and what it leaves on disk and in a page."""
+"""The critic's choice among actions: by hand, its laws, what it leaves on disk and in a page."""
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,12 @@ SPEC, DIM = Spec(4, 3), 5
 
 def tiny(**fields):
     config = defaults.get_config("cheetah", "fb", "btd").policy
-    config.update(dict(width=16, candidates=8) | fields)
+    config.update({"width": 16, "candidates": 8} | fields)
     return config
 
 
 def test_all_corners_where_they_are_few_else_as_many_as_asked_each_once():
-    np.testing.assert_array_equal(
-        acting.corners(2, 10), [[-1, -1], [-1, 1], [1, -1], [1, 1]]
-    )
+    np.testing.assert_array_equal(acting.corners(2, 10), [[-1, -1], [-1, 1], [1, -1], [1, 1]])
     many = acting.corners(12, 64)
     assert many.shape == (64, 12) and set(np.unique(many)) == {-1.0, 1.0}
     assert len(np.unique(many, axis=0)) == 64

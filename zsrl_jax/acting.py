@@ -27,7 +27,7 @@ DRAWN = 0  # seed of the corners, where there are more than are asked for
 
 
 def corners(action_dim: int, number: int) -> Float[np.ndarray, "n action"]:
-    """Return `number` different corners of the action box, always the same; all if they are fewer."""
+    """Return `number` different corners of the action box, always the same; or all there are."""
     if 2**action_dim <= number:
         return np.array(list(itertools.product([-1.0, 1.0], repeat=action_dim)), np.float32)
     places = np.random.default_rng(DRAWN).choice(2**action_dim, number, replace=False)

@@ -98,8 +98,9 @@ def tanh_with_way_back(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
     dL/dx = dL/da (1 - a^2) where descent moves a outwards, dL/da where it moves a inwards.
 
-    The plain slope 1 - a^2 is all but 0 at the bounds: an action that has come there stays, whatever
-    the critic learns afterwards. (Inverting gradients, Hausknecht and Stone, 2016, mend the same.)
+    The plain slope 1 - a^2 is all but 0 at the bounds: an action that has come there stays,
+    whatever the critic learns afterwards. (Inverting gradients mend the same: Hausknecht and
+    Stone, 2016.)
     """
     return jnp.tanh(x)
 

@@ -45,7 +45,6 @@ from zsrl_jax.data.sampling import draw_ahead
 from zsrl_jax.networks import repeat_rows
 from zsrl_jax.types import (
     Ahead,
-    LearnerState,
     Metrics,
     Policy,
     Sampler,

@@ -7,7 +7,7 @@ from helpers.untrained import make_agent
 
 import zsrl_jax
 from zsrl_jax.errors import DataError
-from zsrl_jax.web.networks_of import _seen, policy_layers, feature_layers
+from zsrl_jax.web.networks_of import _seen, feature_layers, policy_layers
 
 
 @pytest.mark.parametrize("encoder", [*zsrl_jax.ENCODERS, "fb, tuned"])

@@ -215,7 +215,8 @@ def _train_oracle(run: Run, dataset: Dataset) -> Oracle:
 
     def finish(state: LearnerState) -> Oracle:
         by_seed = lambda x: x.reshape(config.seeds, len(tasks), *x.shape[1:])  # noqa: E731
-        params = OracleParams(jax.tree.map(by_seed, run.local(acting.params_of(config.policy, state))), normalizer)
+        trained = run.local(acting.params_of(config.policy, state))
+        params = OracleParams(jax.tree.map(by_seed, trained), normalizer)
         return Oracle(config, dataset.spec, config.domain, params, run.workdir)
 
     policy = oracle.make_policy(config.policy, dataset.spec)

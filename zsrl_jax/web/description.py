@@ -14,7 +14,7 @@ from zsrl_jax.prompts import GOAL_RIDGE, GRID
 from zsrl_jax.rewards import RewardTextError, parse, quantity_columns
 from zsrl_jax.web import tracing
 from zsrl_jax.web.clips import Clip, choose_poses
-from zsrl_jax.web.networks_of import policy_layers, feature_layers
+from zsrl_jax.web.networks_of import feature_layers, policy_layers
 
 STARTS = 6
 EXAMPLES = (  # shown as buttons, if the domain has their quantities
