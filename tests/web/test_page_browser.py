@@ -230,6 +230,8 @@ SETTINGS = {
     "transitions": {"encoder": "hilp", "infer.behaviours": 20},
     "transitions, no tasks": {"encoder": "hilp", "tasks": False},
     "tuned": {"encoder": "fb", "encoder.backward_norm": True},
+    "critic": {"encoder": "fb", "policy.candidates": 16, "policy.head_norm": True},
+    "careful critic": {"policy.candidates": 64, "policy.head": "scalar", "policy.pessimism": 0.5},
 }  # fmt: skip
 
 
