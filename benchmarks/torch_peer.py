@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from absl import app, flags
+from absl import flags
 
 import zsrl_jax
 from benchmarks.torch_updates import Data, forward_backward
 from zsrl_jax.agent import Prompt
+from zsrl_jax.commands import cli
 from zsrl_jax.data import Normalizer, fit_normalizer, to_device
 from zsrl_jax.envs import relabel
 from zsrl_jax.errors import ConfigError
@@ -93,6 +94,9 @@ def train(update: Any, seconds: float) -> int:
 
 def main(argv: list[str]) -> None:
     """Train, score, print, and write one line."""
+    cli.refuse_arguments(argv)
+    if OUT.value and not Path(OUT.value).absolute().parent.is_dir():
+        raise ConfigError(f"the folder of --out={OUT.value} does not exist: make it first")
     dataset = zsrl_jax.load_dataset(DATA.value)
     if dataset.domain not in zsrl_jax.DOMAINS or dataset.physics is None:
         raise ConfigError(f"'{DATA.value}' has no physics of a known domain: it cannot be scored")
@@ -126,4 +130,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    cli.run(main)

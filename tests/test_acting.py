@@ -47,6 +47,20 @@ def test_it_is_the_action_of_most_value_among_the_actor_s_and_the_corners(pessim
         np.testing.assert_allclose(chosen[row], best, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("lead", [(), (5,), (2, 3)])
+def test_a_policy_without_tasks_chooses_too(lead):
+    """An oracle's z has a width of 0."""
+    config = tiny(head="scalar")
+    state = td3.make(config, SPEC, 0, lambda key, data: None).init(jax.random.key(0))
+    obs = jnp.asarray(np.random.default_rng(0).normal(size=(*lead, SPEC.obs_dim)), jnp.float32)
+    act, params = acting.make(config, SPEC, 0), acting.params_of(config, state)
+    action = act(params, obs, jnp.zeros((*lead, 0)))
+    assert action.shape == (*lead, SPEC.action_dim)
+    first = obs.reshape(-1, SPEC.obs_dim)[:1]
+    alone = act(params, first, jnp.zeros((1, 0)))[0]
+    np.testing.assert_allclose(action.reshape(-1, SPEC.action_dim)[0], alone, rtol=1e-5, atol=1e-6)
+
+
 def test_without_candidates_the_actor_acts_and_its_tree_is_the_actor_s_alone():
     config = tiny(candidates=0)
     policy = td3.make(config, SPEC, DIM, lambda key, data: None)

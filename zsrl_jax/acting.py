@@ -11,6 +11,7 @@ What acts is one tree: the actor's parameters, or {"actor": ..., "critic": ...} 
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,8 @@ def make(config: ConfigDict, spec: Spec, dim: int) -> Callable[[Any, Array, Arra
         return jnp.take_along_axis(every, best[None, :, None], axis=0)[0]
 
     def act(params: Any, obs: Array, z: Array) -> Array:
-        rows = [x.reshape(-1, x.shape[-1]) for x in (obs, z)]
+        num = math.prod(obs.shape[:-1])  # told, because an oracle's z has a width of 0
+        rows = [x.reshape(num, x.shape[-1]) for x in (obs, z)]
         return choose(params, *rows).reshape(*obs.shape[:-1], spec.action_dim)
 
     return act

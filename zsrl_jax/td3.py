@@ -26,8 +26,8 @@ others stabilise training on small data and are off at paper scale:
 `pessimism` p takes (1+p)/2 of the smaller critic and (1-p)/2 of the larger: 1 is TD3's minimum, 0
     the mean of both.
 `way_back` lets actions come back from their bounds: the gradient through the actor's tanh is not
-    damped where it leads inwards (`networks.tanh_with_way_back`). With the plain tanh half of the
-    actions sit at a bound, the policy freezes there, and its own critic knows better actions.
+    damped where it leads inwards (`networks.tanh_with_way_back`). With the plain tanh an action
+    that has come to its bound stays there (docs/results/walker.md).
 `head_norm` puts LayerNorm into the critic's heads, `anneal` takes the learning rate to 0, and
 `actor_average` acts with a running average of the actor.
 """
