@@ -87,3 +87,38 @@ def test_an_end_is_no_death(tmp_path):
     found = begin(tmp_path, "read", "read", "read")
     for process in found:  # one after the other
         assert process.communicate("go on\n", timeout=120)[1] == "" and process.returncode == 0
+
+
+SLOW = """
+import sys, threading, time
+from zsrl_jax.commands import cli
+from zsrl_jax.devices import peers, processes
+
+class Slow:  # standard output that takes its time, as a full pipe does
+    def flush(self):
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.5)
+
+processes.several, processes.is_first = (lambda: True), (lambda: False)
+processes.is_lost = lambda error: True
+sys.stdout = Slow()
+
+def main(argv):
+    threading.Thread(target=peers._leave, args=("process 1 of the run is gone",)).start()
+    while not peers._said.locked():
+        time.sleep(0.01)
+    raise RuntimeError("UNAVAILABLE")
+
+sys.argv = sys.argv[:1]
+cli.run(main)
+"""
+
+
+def test_a_process_does_not_end_before_the_thread_that_noticed_has_said_why(tmp_path):
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 75, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert "process 1 of the run is gone" in line

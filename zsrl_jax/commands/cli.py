@@ -76,6 +76,8 @@ def _tell(text: str, error: BaseException) -> None:
         return
     if processes.is_shared(error) or not processes.several() or peers.claim():
         print(text, file=sys.stderr)
+    else:
+        time.sleep(GRACE)  # the thread that noticed it first prints, and ends this process
 
 
 def one_line(message: Warning | str, *_: object, **__: object) -> str:
