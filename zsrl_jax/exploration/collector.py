@@ -30,10 +30,10 @@ BURST = 10  # environment steps between two bursts of updates
 class Collection:
     """The state of a collection: the agent, all data so far, and how many episodes are done."""
 
-    def __init__(self, folder, facts, episodes, config):
-        self.folder, self.facts, self.config = folder, facts, config
+    def __init__(self, folder, recipe, episodes, config):
+        self.folder, self.recipe, self.config = folder, recipe, config
         self.episodes, self.done, self.num_envs = episodes, 0, config.num_envs
-        self.domain, self.seed = DOMAINS[facts["domain"]], facts["seed"]
+        self.domain, self.seed = DOMAINS[recipe["domain"]], recipe["seed"]
         spec = Spec(self.domain.obs_dim, self.domain.action_dim)
         self.explorer = rnd.make(config, spec)
         self.key = jax.random.key(self.seed)
@@ -73,7 +73,7 @@ class Collection:
         return jax.jit(learn, donate_argnums=0)
 
     def _save(self) -> None:
-        meta = {"recipe": self.facts}
+        meta = {"recipe": self.recipe}
         self.good = step_saves.write(
             self.folder / "explorer", self.done, self.state, meta, self.good
         )

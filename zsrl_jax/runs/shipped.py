@@ -156,9 +156,9 @@ def write(
     name: str,
     agent: Agent,
     clips: Sequence[tuple[str, np.ndarray, np.ndarray]],
-    facts: Mapping[str, Any],
+    more: Mapping[str, Any],
 ) -> tuple[Path, int]:
-    """Write a reduced agent and its card; return the file and its size."""
+    """Write a reduced agent and its card, which has `more`; return the file and its size."""
     arrays: dict[str, np.ndarray] = {}
     for field, value in agent.params._asdict().items():
         value = value._asdict() if isinstance(value, Normalizer) else value
@@ -174,7 +174,7 @@ def write(
         "clips": [label for label, *_ in clips],
         "prompt_states": len(agent.params.prompt_obs),
         "task_vectors": 0 if agent.params.tasks is None else agent.params.tasks.shape[1],
-        **facts,
+        **more,
     }
     file = folder / f"{name}.npz"
     part = folder / f"{name}.part.npz"

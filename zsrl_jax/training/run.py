@@ -67,8 +67,8 @@ class Run(NamedTuple):
         """Tell whether no seed is left."""
         return len(self.failed) == len(self.keys)
 
-    def take_over(self) -> None:
-        """Mark saves made with other settings as this run's, after all that it keeps were read."""
+    def mark_saves(self) -> None:
+        """Mark saves of other settings as this run's, once all that it keeps has been read."""
         if processes.is_first():
             self.asked.accept()
 
@@ -117,7 +117,7 @@ def running(
         processes.first(lambda: provenance.write(workdir, config, dataset, mark))
         try:
             yield run, dataset
-            run.take_over()
+            run.mark_saves()
         finally:
             log.close()
 

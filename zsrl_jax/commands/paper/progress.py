@@ -106,9 +106,9 @@ def label(cell: Cell) -> str:
 def cost(cell: Cell, place: Place) -> int:
     """Return the updates of a cell, summed over its seeds; a measurement counts a little."""
     config = cell.config(place)
-    lanes = cell.seeds * (len(config.oracle.tasks) if cell.kind == "oracle" else 1)
+    learners = cell.seeds * (len(config.oracle.tasks) if cell.kind == "oracle" else 1)
     stage = STAGE.get(cell.kind)
-    return lanes * (config[stage].updates if stage else config.encoder.updates // 20 + 1)
+    return learners * (config[stage].updates if stage else config.encoder.updates // 20 + 1)
 
 
 def position(cell: Cell, place: Place) -> int:
