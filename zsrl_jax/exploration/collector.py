@@ -3,6 +3,12 @@
 After each round of episodes the files and the agent are on disk. A collection that was stopped goes
 on from its last complete round, and ends as if it had never been stopped. A signal ends it within a
 burst of steps; the unfinished round is played again.
+
+Random numbers come from the key of the collection's seed, apart from those of runs:
+
+    fold_in(key, 0)             the explorer's initial parameters
+    fold_in(key, 1 + n)         round n, T steps long; folded again with t < T for the actions of
+                                step t, with T + t for the updates after the steps from t on
 """
 
 import functools

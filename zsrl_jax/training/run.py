@@ -1,6 +1,7 @@
-"""A run while it works: its folder is locked, its settings are checked, its log is open.
+"""A run while it works: its folder is locked, its saves and data fit its config, its log is open.
 
-Everything that may refuse a run is checked here, where possible before data is collected.
+What may refuse a run is looked at here, where possible before data is collected. The fields of the
+config were checked before (`settings.checks`), by whoever took the config in.
 """
 
 import contextlib
@@ -89,7 +90,6 @@ def running(
     force: bool = False,
 ) -> Iterator[tuple[Run, Dataset]]:
     """Lock a run's folder, open its data and log, and refuse what cannot work."""
-    checks.check(config)
     checks.agree(config)
     compile_cache.keep()
     quiet = quiet or not processes.is_first()
