@@ -8,6 +8,7 @@ prompts use most: `choose_tasks`. The card says how near its answers are to the 
 """
 
 import functools
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Normalizer
 from zsrl_jax.errors import DataError
+from zsrl_jax.files import atomic
 from zsrl_jax.rewards import quantity_columns
 from zsrl_jax.settings import fields
 from zsrl_jax.types import Spec
@@ -176,16 +178,16 @@ def write(
         "task_vectors": 0 if agent.params.tasks is None else agent.params.tasks.shape[1],
         **more,
     }
-    file = folder / f"{name}.npz"
-    part = folder / f"{name}.part.npz"
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
-    if (size := part.stat().st_size) > LIMIT:
-        part.unlink()
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    if (size := len(content.getvalue())) > LIMIT:
         raise TooLargeError(
             f"the agent '{name}' has {size:,} bytes: expected at most {LIMIT:,}; keep fewer states "
             "(--states) or task vectors (--task_vectors)"
         )
-    part.replace(file)
-    (folder / f"{name}.json").write_text(json.dumps(card, indent=1, allow_nan=False) + "\n")
+    file = folder / f"{name}.npz"
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write_bytes(file, content.getvalue())
+    text = json.dumps(card, indent=1, allow_nan=False) + "\n"
+    atomic.write_text(folder / f"{name}.json", text)
     return file, size
