@@ -1,4 +1,4 @@
-"""How much of what a policy can do its prompts get out of it: a measuring instrument.
+"""The prompt gap: what a policy could do for a task, against what it does when it is prompted.
 
     prompt gap = best return over task vectors of the data / return of the prompt
 
