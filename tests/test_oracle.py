@@ -1,4 +1,4 @@
-"""The oracle: rewards of the states reached, a lane a seed and task, the face of an agent."""
+"""The oracle: rewards of the states reached, one learner per seed and task, acting as an agent."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ def test_a_transition_earns_the_reward_of_the_state_it_reached(dataset):
 
 
 def test_each_lane_learns_its_own_task():
-    """The reward is the action, or minus the action: two lanes end at opposite actions."""
+    """The reward is the action, or minus the action: two learners end at opposite actions."""
     draw = np.random.default_rng(0)
     action = draw.uniform(-1, 1, (8, 50, 1)).astype(np.float32)
     obs = draw.normal(size=(8, 51, 1)).astype(np.float32)
@@ -98,7 +98,7 @@ def test_a_task_among_others_is_that_task_alone(trained, dataset, tmp_path):
         np.testing.assert_array_equal(one[0, 0], other[1, 1])
         assert other.shape[:2] == (2, 4)
     kernel = trained.params.actor["Dense_0"]["kernel"]
-    assert len(np.unique(np.asarray(kernel)[..., 0, 0])) == 8  # no two lanes are alike
+    assert len(np.unique(np.asarray(kernel)[..., 0, 0])) == 8  # no two learners are alike
 
 
 def test_loaded_oracle_acts_and_scores_like_an_agent(trained, dataset):

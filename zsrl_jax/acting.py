@@ -3,9 +3,9 @@
     a = argmax_{a' in {pi(s, z)} + C} Q(s, a', z),     C = `policy.candidates` corners of {-1, 1}^A
 
 The actor follows the critic's slope at its own action and so ends at a near peak, or stands still;
-the critic compares actions far apart as well. Where the actor stands still (the walker) that scored
-more, where it does well (the cheetah) less: docs/results/walker.md. Q is the critics' value that
-training's targets take (`policy.pessimism`). A departure from the paper: 0 candidates is TD3.
+the critic compares actions far apart as well. That scored more where the actor stands still (the
+walker), and less where it does well (the cheetah): docs/results/walker.md. Q is the critics' value
+that training's targets take (`policy.pessimism`). A departure from the paper: 0 candidates is TD3.
 
 What acts is one tree: the actor's parameters, or {"actor": ..., "critic": ...} with candidates.
 """

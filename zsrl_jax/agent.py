@@ -70,16 +70,16 @@ class Agent:
         """Bind the frozen functions once, so that each is compiled once."""
         section = self.config.encoder
         module, self.is_own = ENCODERS[section.name], is_own(self.config)
-        source: Any = (module.own_policy if self.is_own else module.make)(section, self.spec)
+        trained: Any = (module.own_policy if self.is_own else module.make)(section, self.spec)
         policy = self.config.policy
-        choose = source.act if self.is_own else acting.make(policy, self.spec, section.dim)
-        self.of_transitions = bool(getattr(source, "of_transitions", False))
+        choose = trained.act if self.is_own else acting.make(policy, self.spec, section.dim)
+        self.of_transitions = bool(getattr(trained, "of_transitions", False))
         self.radius = networks.sphere_radius(section.radius, section.dim)
 
         def features(params: Any, normalizer: Normalizer, obs: Array) -> Array:
             seen = normalizer(obs)
             rows = (seen[:, 0], seen[:, 1]) if self.of_transitions else (seen,)
-            phi: Array = source.features(params, *rows)
+            phi: Array = trained.features(params, *rows)
             return phi
 
         def act(actor: Any, normalizer: Normalizer, obs: Array, z: Array) -> Array:

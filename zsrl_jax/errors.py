@@ -38,7 +38,7 @@ class LockedError(ZsrlError):
 
 
 class DivergedError(ZsrlError):
-    """Every seed of a run has reached NaN or infinity."""
+    """One or more seeds of a run have reached NaN or infinity."""
 
 
 class TaskError(ZsrlError):

@@ -52,16 +52,16 @@ class Game(NamedTuple):
         return (self.agent.num_seeds, len(self.tasks), self.episodes)
 
     @property
-    def lanes(self) -> int:
-        """Return the number of episodes in all."""
+    def total(self) -> int:
+        """Count all episodes played together: those of the agent, then of the random policy."""
         return int(np.prod(self.shape)) + self.episodes
 
     def starts(self) -> np.ndarray:
         """Return the start seed of each episode: episode e always starts from the same state."""
-        return np.tile(start_seeds(self.seed, self.episodes), self.lanes // self.episodes)
+        return np.tile(start_seeds(self.seed, self.episodes), self.total // self.episodes)
 
     def policy(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return obs [lanes, O] -> action [lanes, A]."""
+        """Return obs [total, O] -> action [total, A]."""
         noise = np.random.default_rng(self.seed)
         action_dim = self.agent.spec.action_dim
 
@@ -78,10 +78,10 @@ class Game(NamedTuple):
 
         return act
 
-    def split(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Split values [lanes, ...] into the agent's, by seed, task and episode, and the random."""
-        own, drawn = lanes[: -self.episodes], lanes[-self.episodes :]
-        return own.reshape(*self.shape, *lanes.shape[1:]), drawn
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Split values [total, ...] into the agent's, by seed, task and episode, and the random."""
+        own, drawn = values[: -self.episodes], values[-self.episodes :]
+        return own.reshape(*self.shape, *values.shape[1:]), drawn
 
 
 def act_together(agent: Player, obs: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def act_together(agent: Player, obs: np.ndarray, z: np.ndarray) -> np.ndarray:
 def simulate(game: Game) -> Played:
     """Play all episodes in our simulator; compute rewards from its states, chunk by chunk."""
     domain = DOMAINS[str(game.agent.domain)]
-    simulator, act = Simulator(domain.name, game.lanes), game.policy()
+    simulator, act = Simulator(domain.name, game.total), game.policy()
     obs = simulator.reset(game.starts())
     returns, random = np.zeros(game.shape), np.zeros(game.shape[1:])
     seen: list[Steps] = []
@@ -114,7 +114,7 @@ def simulate(game: Game) -> Played:
 
 
 def _earned(game: Game, place: int, task: Asked, steps: Steps) -> tuple[np.ndarray, np.ndarray]:
-    """Return a task's rewards of steps [lanes, step, ...]: [seed, episode, step], and random's."""
+    """Return a task's rewards of steps [total, step, ...]: [seed, episode, step], and random's."""
     assert task.reward is not None
     seeds, _, episodes = game.shape
     found = []
@@ -130,7 +130,7 @@ def _earned(game: Game, place: int, task: Asked, steps: Steps) -> tuple[np.ndarr
 def play_in(game: Game, environment: Callable[..., Any], timeout: float) -> Played:
     """Play all episodes in a foreign environment, with its own rewards or the tasks'."""
     returns, random = np.zeros(game.shape), np.zeros(game.shape[1:])
-    with External(environment, game.lanes, timeout=timeout) as env:
+    with External(environment, game.total, timeout=timeout) as env:
         if (env.obs_dim, env.action_dim) != game.agent.spec:
             raise DataError(
                 f"the environment has obs {env.obs_dim} and action {env.action_dim}: expected "

@@ -126,7 +126,7 @@ def test_the_runs_come_before_this_process_uses_the_device():
     script = (
         "from zsrl_jax.commands.bench import accelerator\n"
         "from zsrl_jax.devices import compile_cache\n"
-        "from jax._src import xla_bridge\n"
+        "from jax._src import xla_bridge\n"  # jax.extend does not tell whether a device is in use
         "compile_cache.keep()\n"
         "assert not xla_bridge.backends_are_initialized()\n"
         "import jax; print(len(jax.devices()))"

@@ -119,7 +119,7 @@ def test_the_report_stands_alone_and_shows_what_is_missing(place, tmp_path):
 
 def test_curves_are_drawn_of_runs_scored_during_training(place, tmp_path):
     folder = cells_of("components", place)[1].folder(place)
-    points = curves.read_points(folder / "metrics.jsonl")
+    points = curves.read_points(folder)
     assert [step for step, _ in points] == [2, 4]
     chart = curves.draw([place.out])
     drawn = chart.figure.axes[0].get_lines()[0]

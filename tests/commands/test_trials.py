@@ -44,6 +44,14 @@ def test_a_trial_is_a_line_with_its_settings_and_scores(tmp_path):
     assert "error" not in first
 
 
+def test_a_trial_without_scores_leaves_its_data(tmp_path):
+    done = finished()
+    plain = {"tasks": [], "returns": [], "random": [], "data": done.results["data"]}
+    assert trials.outcome(done._replace(results=plain)).keys() == {"data", "data_episodes", "tasks"}
+    bare = done.results | {"data_mean": None, "data_best": None}
+    assert trials.outcome(done._replace(results=bare))["data_mean"] is None
+
+
 def test_a_trial_that_failed_leaves_its_error(tmp_path):
     file, config = tmp_path / "trials.jsonl", get_cell("walker", "fb", "btd", "smoke")
     with (

@@ -57,7 +57,7 @@ def test_auto_takes_as_many_devices_as_divide_the_seeds():
     assert [shape(n, 6) for n in (1, 2, 4, 8)] == [(1, 1), (2, 1), (3, 1), (6, 1)]
     assert shape(4, 5) == (1, 1)
     assert shape(8, 4, data=4) == (2, 4)
-    assert shape(8, 1, cells.oracle_from_text("walker,walk,run,smoke")) == (2, 1)  # a lane a task
+    assert shape(8, 1, cells.oracle_from_text("walker,walk,run,smoke")) == (2, 1)  # one per task
 
 
 @pytest.mark.parametrize(

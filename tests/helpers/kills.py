@@ -1,6 +1,6 @@
 """Kill a run again and again, let it end, and compare it to one never killed, to the bit.
 
-    python -m tests.kills FOLDER [--kills=50] [--inside=16] [--chains=5]
+    python -m tests.helpers.kills FOLDER [--kills=50] [--inside=16] [--chains=5]
 
 A chain is one run folder: it is killed, the same command is started again, and so on to its end.
 Each kill has a random place between two saves (or inside one), later than the one before, so a

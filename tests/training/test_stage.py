@@ -71,14 +71,14 @@ def test_other_settings_are_refused_naming_each_and_forced_on_record(run, tmp_pa
         assert told in str(error.value)
     assert identity.forced(tmp_path) == []
     changed.asked.check(force=True)
-    assert identity.forced(tmp_path) == []  # nothing was read yet, so nothing is taken over
+    assert identity.forced(tmp_path) == []  # nothing was read yet, so no save is marked
     stage.Work(changed, "encoder", {"a": jax.numpy.zeros(2)})
     with pytest.raises(DataError, match="does not fit"):
         stage.Work(changed, "policy", {"a": jax.numpy.zeros(3)})
     assert identity.forced(tmp_path) == []  # what does not fit stays as it is, and so do the others
     stage.Work(changed, "policy", {"a": jax.numpy.zeros(2)})
-    changed.take_over()
-    changed.asked.check()  # taken over: the same command again needs no force
+    changed.mark_saves()
+    changed.asked.check()  # marked: the same command again needs no force
     notes = {note["stage"]: note for note in identity.forced(tmp_path)}
     assert notes["encoder"]["fields"]["encoder.batch"] == [64, 65]
     assert notes["policy"]["step"] == 40

@@ -1,4 +1,4 @@
-"""How much of what a policy can do its prompts get out of it: a measuring instrument.
+"""The prompt gap: what a policy could do for a task, against what it does when it is prompted.
 
     prompt gap = best return over task vectors of the data / return of the prompt
 
@@ -101,8 +101,8 @@ def measure(
     starts = start_seeds(seed, episodes)
     first = _roll(agent, member, some, np.resize(starts, len(some)))
     chosen = np.stack([some[np.argmax(_returns(agent, first.physics, task))] for task in names])
-    lanes = np.repeat(np.concatenate([asked, chosen]), episodes, axis=0)
-    found = _roll(agent, member, lanes, np.tile(starts, 2 * len(names)))
+    played_z = np.repeat(np.concatenate([asked, chosen]), episodes, axis=0)
+    found = _roll(agent, member, played_z, np.tile(starts, 2 * len(names)))
     by_task = np.stack([_returns(agent, found.physics, task) for task in names])
     by_task = by_task.reshape(len(names), 2, len(names), episodes).mean(axis=-1)
     got, best = (np.array([by_task[i, kind, i] for i in range(len(names))]) for kind in (0, 1))
@@ -110,8 +110,8 @@ def measure(
     random = np.array([_returns(agent, played.physics, task).mean() for task in names])
     unit = asked / np.linalg.norm(asked, axis=1, keepdims=True)
     mine = slice(0, len(names) * episodes)
-    earned = _own_return(agent, member, found.obs[:, mine], lanes[mine])
-    promised = _promise(agent, member, found.obs[0, mine], lanes[mine])
+    earned = _own_return(agent, member, found.obs[:, mine], played_z[mine])
+    promised = _promise(agent, member, found.obs[0, mine], played_z[mine])
     return Gap(
         names, got, np.maximum(best, got), random,
         None if dataset is None else best_pieces(dataset, names), unit @ unit.T,
@@ -121,8 +121,8 @@ def measure(
 
 
 class _Rolled(NamedTuple):
-    obs: Float[np.ndarray, "step lane obs"]  # the start, then what each action reached
-    physics: Float[np.ndarray, "step lane physics"]  # what each action reached
+    obs: Float[np.ndarray, "step episode obs"]  # the start, then what each action reached
+    physics: Float[np.ndarray, "step episode physics"]  # what each action reached
 
 
 def _roll(agent: Agent, member: int, z: np.ndarray | None, starts: np.ndarray) -> _Rolled:
@@ -137,10 +137,10 @@ def _roll(agent: Agent, member: int, z: np.ndarray | None, starts: np.ndarray) -
 
 
 def _policy(
-    agent: Agent, member: int, z: np.ndarray | None, lanes: int
+    agent: Agent, member: int, z: np.ndarray | None, number: int
 ) -> Callable[[np.ndarray], np.ndarray]:
     if z is None:
-        noise, shape = np.random.default_rng(0), (lanes, agent.spec.action_dim)
+        noise, shape = np.random.default_rng(0), (number, agent.spec.action_dim)
         return lambda obs: noise.uniform(-1, 1, shape)
     tasks = np.broadcast_to(z[None], (agent.num_seeds, *z.shape))
 

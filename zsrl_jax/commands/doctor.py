@@ -60,9 +60,9 @@ def devices() -> Iterator[Finding]:
 def memory() -> Iterator[Finding]:
     """Check the free memory."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    facts = Path("/proc/meminfo")
-    if facts.exists():  # includes what the system can free
-        rows = dict(line.split(":") for line in facts.read_text().splitlines())
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():  # includes what the system can free
+        rows = dict(line.split(":") for line in meminfo.read_text().splitlines())
         free = int(rows["MemAvailable"].split()[0]) / 2**20
     state = "ok" if free >= LITTLE_MEMORY else "warn"
     yield Finding(state, f"memory: {free:.1f} GiB free (laptop scale wants {LITTLE_MEMORY:.0f})")

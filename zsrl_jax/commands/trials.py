@@ -63,6 +63,13 @@ def _setting(word: str) -> str:
 def outcome(finished: Finished) -> dict[str, Any]:
     """Return what a trial came to: mean returns by task, and by updates where it was scored."""
     found = finished.results
+    told = {
+        "data": _folder(found["data"]["source"]),
+        "data_episodes": found["data"]["episodes"],
+        "tasks": found["tasks"],
+    }
+    if not found["tasks"]:  # no simulator, so no scores
+        return told
     returns = np.array(found["returns"], float)
     curve = {
         str(row["step"]): [
@@ -71,14 +78,16 @@ def outcome(finished: Finished) -> dict[str, Any]:
         for row in metrics.read(finished.file.parent)
         if "evaluate/mean" in row
     }
-    return {
-        "data": _folder(found["data"]["source"]),
-        "data_episodes": found["data"]["episodes"],
-        "tasks": found["tasks"],
+    return told | {
         "r2": np.round(np.array(found["r2"], float).mean(axis=0), 3).tolist(),
-        "data_mean": np.round(found["data_mean"]).tolist(),
-        "data_best": np.round(found["data_best"]).tolist(),
+        "data_mean": _rounded(found["data_mean"]),
+        "data_best": _rounded(found["data_best"]),
         "scores": np.round(returns.mean(axis=(0, 2))).tolist(),
         "mean": round(float(returns.mean()), 1),
         "by_updates": curve,
     }
+
+
+def _rounded(values: list[float] | None) -> list[float] | None:
+    """Return whole numbers; None where the data has no physics, and so no scores of its own."""
+    return None if values is None else np.round(values).tolist()

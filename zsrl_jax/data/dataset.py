@@ -75,7 +75,7 @@ class Dataset:
         return cls.from_episodes(episodes, domain=domain)
 
     @classmethod
-    def from_episodes(cls, episodes: Sequence[Episode], **facts: Any) -> "Dataset":
+    def from_episodes(cls, episodes: Sequence[Episode], **others: Any) -> "Dataset":
         """Pad checked episodes to the longest and put them into arrays."""
         length = np.asarray([len(episode.action) for episode in episodes], np.int32)
         fields: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class Dataset:
                         found = None if value is None else value.shape[1:]
                         raise DataError(f"{field} {found}: expected {first.shape[1:]}, as before")
                     target[: len(value)] = value
-        return cls(length=length, **fields, **facts)
+        return cls(length=length, **fields, **others)
 
     @property
     def num_episodes(self) -> int:

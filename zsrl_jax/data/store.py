@@ -47,16 +47,16 @@ def is_store(folder: Path) -> bool:
 def stamps(root: Path, files: Sequence[Path]) -> dict[str, list[int]]:
     """Return size and time of change of every file, by its path relative to the root's folder."""
     folder = str(root if root.is_dir() else root.parent)
-    facts = {}
+    found = {}
     for file in map(str, files):  # strings: ten thousand paths cost half a second
         parent, name = os.path.split(file)
         name = name if parent == folder else os.path.relpath(file, folder)
         try:
             status = os.stat(file)
-            facts[name] = [status.st_size, status.st_mtime_ns]
+            found[name] = [status.st_size, status.st_mtime_ns]
         except OSError:  # such as a broken link: its reader reports it
-            facts[name] = [-1, -1]
-    return facts
+            found[name] = [-1, -1]
+    return found
 
 
 def write_manifest(folder: Path, body: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def select(dataset: Dataset, pick: Pick) -> Dataset:
     return dataclasses.replace(dataset, length=length, packed=packed, **fields)
 
 
-def _map(folder: Path, field: str, facts: dict[str, Any]) -> np.ndarray:
+def _map(folder: Path, field: str, expected: dict[str, Any]) -> np.ndarray:
     """Map one field, if the file matches the manifest; a pickle is never loaded."""
     file = folder / f"{field}.npy"
     try:
@@ -143,8 +143,8 @@ def _map(folder: Path, field: str, facts: dict[str, Any]) -> np.ndarray:
         have = f"damage ({error}): delete '{folder}' to pack it anew"
         raise DamageError(file, field, "a whole array", have) from error
     found = {"shape": list(array.shape), "dtype": array.dtype.str, "bytes": file.stat().st_size}
-    for fact, wanted in facts.items():
-        if found[fact] != wanted:
-            have = f"{found[fact]}: delete '{folder}' to pack it anew"
-            raise DamageError(file, field, f"{fact} {wanted}", have)
+    for name, wanted in expected.items():
+        if found[name] != wanted:
+            have = f"{found[name]}: delete '{folder}' to pack it anew"
+            raise DamageError(file, field, f"{name} {wanted}", have)
     return array

@@ -30,8 +30,8 @@ def _folder() -> Path:
 def _machine() -> str:
     """Return a checksum of the processor's type and instruction set."""
     text = platform.machine() + platform.processor()
-    facts = Path("/proc/cpuinfo")
-    if facts.exists():
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
         kept = ("model name", "flags", "Features")
-        text += "".join(sorted({s for s in facts.read_text().split("\n") if s.startswith(kept)}))
+        text += "".join(sorted({s for s in cpuinfo.read_text().split("\n") if s.startswith(kept)}))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

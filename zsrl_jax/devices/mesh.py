@@ -26,7 +26,7 @@ from zsrl_jax.errors import ConfigError
 SEED, DATA = "seed", "data"
 
 
-def lanes_of(config: ConfigDict) -> int:
+def num_learners(config: ConfigDict) -> int:
     """Count what is trained in parallel: seeds, or tasks x seeds for an oracle."""
     return config.seeds * (len(config.oracle.tasks) if "oracle" in config else 1)
 
@@ -34,15 +34,15 @@ def lanes_of(config: ConfigDict) -> int:
 def shape_of(config: ConfigDict, num_devices: int) -> tuple[int, int]:
     """Return the sizes of the axes (seed, data) that a config asks for, or refuse them."""
     asked = config.get("devices", {"seed": 1, "data": 1})
-    lanes, seed, data = lanes_of(config), asked["seed"], asked["data"]
+    learners, seed, data = num_learners(config), asked["seed"], asked["data"]
     if max(seed, 1) * data > num_devices:
         raise ConfigError(
             f"config.devices asks for seed {seed or 'auto'} x data {data}, but JAX sees "
             f"{num_devices} device(s): ask for fewer"
         )
-    if seed and lanes % seed:
+    if seed and learners % seed:
         raise ConfigError(
-            f"config.devices.seed is {seed}: expected 0 (auto) or a divisor of the {lanes} "
+            f"config.devices.seed is {seed}: expected 0 (auto) or a divisor of the {learners} "
             f"{'tasks x seeds' if 'oracle' in config else 'seeds'}"
         )
     for name, rows in _batches(config).items():
@@ -51,7 +51,7 @@ def shape_of(config: ConfigDict, num_devices: int) -> tuple[int, int]:
                 f"config.devices.data is {data}: expected a divisor of {name} ({rows})"
             )
     most = num_devices // data
-    shape = seed or max(n for n in range(1, most + 1) if lanes % n == 0), data
+    shape = seed or max(n for n in range(1, most + 1) if learners % n == 0), data
     if shape[0] * shape[1] < jax.process_count():
         raise ConfigError(
             f"{jax.process_count()} processes, but seed {shape[0]} x data {shape[1]} needs "

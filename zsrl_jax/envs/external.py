@@ -49,11 +49,11 @@ class External:
             )
             num_processes = 0
         wanted = (os.cpu_count() or 1) if num_processes is None else num_processes
-        self._lanes = [x for x in np.array_split(np.arange(num_envs), max(wanted, 1)) if len(x)]
+        self._shares = [x for x in np.array_split(np.arange(num_envs), max(wanted, 1)) if len(x)]
         if wanted == 0:
             self._workers: list[Any] = [Local(factory, num_envs)]
         else:
-            self._workers = [Remote(factory, len(lanes), timeout) for lanes in self._lanes]
+            self._workers = [Remote(factory, len(share), timeout) for share in self._shares]
         try:
             self.obs_dim, self.action_dim = self._gather([("sizes", None)] * len(self._workers))[0]
         except ZsrlError:
@@ -72,14 +72,14 @@ class External:
         if seeds.shape != (self.num_envs,):
             raise DataError(f"seeds {seeds.shape}: expected one for each of {self.num_envs} envs")
         self._clear()
-        return np.concatenate(self._gather([("reset", seeds[lanes]) for lanes in self._lanes]))
+        return np.concatenate(self._gather([("reset", seeds[share]) for share in self._shares]))
 
     def step(self, action: np.ndarray) -> np.ndarray:
         """Apply actions [N, A] in [-1, 1]; return obs [N, O]."""
         action = np.asarray(action, np.float64)
         if action.shape != (self.num_envs, self.action_dim):
             raise DataError(f"action {action.shape}: expected {(self.num_envs, self.action_dim)}")
-        answers = self._gather([("step", action[lanes]) for lanes in self._lanes])
+        answers = self._gather([("step", action[share]) for share in self._shares])
         obs, reward, ended = (np.concatenate(part) for part in zip(*answers, strict=True))
         if self._rewarder is not None:
             reward = np.asarray(self._rewarder(obs), np.float64)

@@ -54,20 +54,20 @@ def collect(
     config = explorer_recipe(choose_scale()[0]) if config is None else config
     check_ranges(config, "data.collect.", "the explorer's ")
     folder = Path(out) if out else default_folder(domain, episodes, seed)
-    facts = {**recipe_of(domain, config), "seed": seed, "domain": domain}
+    recipe = {**recipe_of(domain, config), "seed": seed, "domain": domain}
 
     def is_whole() -> bool:
         buffer = folder / "buffer"
         return buffer.is_dir() and len(exorl.list_episodes(buffer)) >= episodes
 
     if is_whole():
-        _check_folder(folder, facts)  # nothing to write: any number of processes may read
+        _check_folder(folder, recipe)  # nothing to write: any number of processes may read
     else:
         with signals.caught(), lock.held(folder):
-            _check_folder(folder, facts)
+            _check_folder(folder, recipe)
             if not is_whole():
-                run = _play if "explorers" in facts else _train
-                run(folder, facts, episodes, config, progress)
+                run = _play if "explorers" in recipe else _train
+                run(folder, recipe, episodes, config, progress)
     return load_dataset(folder, "exorl", episodes, progress=progress)
 
 
@@ -96,13 +96,13 @@ def default_folder(domain: str, episodes: int, seed: int) -> Path:
     return Path("runs/data") / domain / f"rnd_{episodes}_{seed}"
 
 
-def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
+def _check_folder(folder: Path, recipe: dict[str, Any]) -> None:
     """Make sure that the folder is new or holds this collection."""
     buffer = folder / "buffer"
     buffer.mkdir(parents=True, exist_ok=True)
     save = step_saves.newest(folder / "explorer", whole=False)
-    recipe = save.meta.get("recipe")
-    if recipe is None:
+    saved = save.meta.get("recipe")
+    if saved is None:
         if exorl.list_episodes(buffer):
             raise DataError(
                 f"'{buffer}' holds episodes that zsrl_jax did not collect"
@@ -110,7 +110,7 @@ def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
                 + ": name another folder"
             )
         return
-    changed = [name for name in {**facts, **recipe} if recipe.get(name) != facts.get(name)]
+    changed = [name for name in {**recipe, **saved} if saved.get(name) != recipe.get(name)]
     if changed:
         raise DataError(
             f"'{folder}' holds a collection with another {', '.join(changed)}: "
@@ -119,10 +119,10 @@ def _check_folder(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def _train(
-    folder: Path, facts: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
+    folder: Path, recipe: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
 ) -> None:
     """Explore and learn round after round, from the last complete one on disk."""
-    run = Collection(folder, facts, episodes, config)
+    run = Collection(folder, recipe, episodes, config)
     with _bar(folder, run.done, episodes, progress) as bar:
         while run.done < episodes:
             metrics = run.round()
@@ -133,14 +133,14 @@ def _train(
 
 
 def _play(
-    folder: Path, facts: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
+    folder: Path, recipe: dict[str, Any], episodes: int, config: ConfigDict, progress: bool
 ) -> None:
     """Play the shipped explorers block after block, from the last episode on disk."""
-    domain = facts["domain"]
+    domain = recipe["domain"]
     if not (folder / "explorer").is_dir():
-        step_saves.write(folder / "explorer", 0, {"played": np.zeros(1)}, {"recipe": facts}, [])
+        step_saves.write(folder / "explorer", 0, {"played": np.zeros(1)}, {"recipe": recipe}, [])
     done = len(exorl.list_episodes(folder / "buffer"))
-    player = Player(DOMAINS[domain], shipped.load(domain), facts["seed"], config, episodes)
+    player = Player(DOMAINS[domain], shipped.load(domain), recipe["seed"], config, episodes)
     with _bar(folder, done, episodes, progress) as bar:
         while done < episodes:
             done = player.write(folder, done, episodes)

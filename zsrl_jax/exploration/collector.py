@@ -3,6 +3,12 @@
 After each round of episodes the files and the agent are on disk. A collection that was stopped goes
 on from its last complete round, and ends as if it had never been stopped. A signal ends it within a
 burst of steps; the unfinished round is played again.
+
+Random numbers come from the key of the collection's seed, apart from those of runs:
+
+    fold_in(key, 0)             the explorer's initial parameters
+    fold_in(key, 1 + n)         round n, T steps long; folded again with t < T for the actions of
+                                step t, with T + t for the updates after the steps from t on
 """
 
 import functools
@@ -30,10 +36,10 @@ BURST = 10  # environment steps between two bursts of updates
 class Collection:
     """The state of a collection: the agent, all data so far, and how many episodes are done."""
 
-    def __init__(self, folder, facts, episodes, config):
-        self.folder, self.facts, self.config = folder, facts, config
+    def __init__(self, folder, recipe, episodes, config):
+        self.folder, self.recipe, self.config = folder, recipe, config
         self.episodes, self.done, self.num_envs = episodes, 0, config.num_envs
-        self.domain, self.seed = DOMAINS[facts["domain"]], facts["seed"]
+        self.domain, self.seed = DOMAINS[recipe["domain"]], recipe["seed"]
         spec = Spec(self.domain.obs_dim, self.domain.action_dim)
         self.explorer = rnd.make(config, spec)
         self.key = jax.random.key(self.seed)
@@ -73,7 +79,7 @@ class Collection:
         return jax.jit(learn, donate_argnums=0)
 
     def _save(self) -> None:
-        meta = {"recipe": self.facts}
+        meta = {"recipe": self.recipe}
         self.good = step_saves.write(
             self.folder / "explorer", self.done, self.state, meta, self.good
         )

@@ -51,9 +51,9 @@ def train(
 def _train(
     domain: str, seed: int, files: dict[int, Path], folder: Path, config: ConfigDict
 ) -> None:
-    facts: dict[str, Any] = {**recipe_of(domain, config), "seed": seed, "domain": domain}
+    recipe: dict[str, Any] = {**recipe_of(domain, config), "seed": seed, "domain": domain}
     (folder / "buffer").mkdir(parents=True, exist_ok=True)
-    run = Collection(folder, facts, max(files), config)
+    run = Collection(folder, recipe, max(files), config)
     with tqdm(total=run.episodes, initial=run.done, unit="episode", desc=f"explorer {seed}") as bar:
         while run.done < run.episodes:
             run.round()

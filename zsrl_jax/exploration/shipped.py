@@ -109,9 +109,7 @@ def save(
     np.savez_compressed(content, **arrays, **statistics)  # type: ignore[arg-type]
     file = _actor_file(domain, folder)
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = atomic.part_of(file)
-    part.write_bytes(content.getvalue())
-    part.replace(file)
+    atomic.write_bytes(file, content.getvalue())
     card = card | {"sha256": hashlib.sha256(content.getvalue()).hexdigest()}
     atomic.write_text(_card_file(domain, folder), json.dumps(card, indent=1) + "\n")
     return file

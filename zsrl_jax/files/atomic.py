@@ -39,11 +39,16 @@ def sync(place: Path) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
+    """Do as `write_bytes`, with text as UTF-8."""
+    write_bytes(file, text.encode())
+
+
+def write_bytes(file: Path, data: bytes) -> None:
     """Write a file that appears whole or not at all, and survives a loss of power."""
     part = part_of(file)
     try:
-        with part.open("w") as out:
-            out.write(text)
+        with part.open("wb") as out:
+            out.write(data)
             out.flush()
             os.fsync(out.fileno())
         os.replace(part, file)

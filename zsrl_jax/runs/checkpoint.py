@@ -23,7 +23,7 @@ import orbax.checkpoint as ocp
 
 from zsrl_jax.errors import DataError, DiskError
 from zsrl_jax.files.atomic import discard, move_in, part_of, sync, take_back, write_text
-from zsrl_jax.runs.orbax_noise import one_voice
+from zsrl_jax.runs.orbax_noise import one_report
 
 MANIFEST = "manifest.json"
 SHRINKS = 4  # how much smaller compression is taken to make a save, at most
@@ -62,7 +62,7 @@ def _refuse_if_full(part: Path, tree: Any) -> None:
 
 
 def _write(part: Path, tree: Any, meta: dict[str, Any]) -> None:
-    with one_voice(), _checkpointer() as checkpointer:
+    with one_report(), _checkpointer() as checkpointer:
         checkpointer.save(part / "tree", jax.device_get(tree))  # without devices
     for file in _files(part):
         sync(file)

@@ -14,7 +14,7 @@ _tasks_log = logging.getLogger("asyncio")
 
 
 @contextlib.contextmanager
-def one_voice() -> Iterator[None]:
+def one_report() -> Iterator[None]:
     """Let a failed save report once, by its exception.
 
     Orbax logs a full disk from several threads and leaves some of them running: this waits for
@@ -24,13 +24,13 @@ def one_voice() -> Iterator[None]:
     level, hook, tasks = absl_logging.get_verbosity(), sys.unraisablehook, _tasks_log.level
     others, filters = set(threading.enumerate()), warnings.catch_warnings()
 
-    def hushed(lost):
+    def skip_closed_loop(lost):
         if "Event loop is closed" not in str(lost.exc_value):
             hook(lost)
 
     absl_logging.set_verbosity(absl_logging.FATAL)
     _tasks_log.setLevel(logging.CRITICAL)
-    sys.unraisablehook = hushed
+    sys.unraisablehook = skip_closed_loop
     filters.__enter__()
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     try:

@@ -8,6 +8,7 @@ prompts use most: `choose_tasks`. The card says how near its answers are to the 
 """
 
 import functools
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from zsrl_jax.agent import Agent, AgentParams
 from zsrl_jax.data import Normalizer
 from zsrl_jax.errors import DataError
+from zsrl_jax.files import atomic
 from zsrl_jax.rewards import quantity_columns
 from zsrl_jax.settings import fields
 from zsrl_jax.types import Spec
@@ -156,9 +158,9 @@ def write(
     name: str,
     agent: Agent,
     clips: Sequence[tuple[str, np.ndarray, np.ndarray]],
-    facts: Mapping[str, Any],
+    more: Mapping[str, Any],
 ) -> tuple[Path, int]:
-    """Write a reduced agent and its card; return the file and its size."""
+    """Write a reduced agent and its card, which has `more`; return the file and its size."""
     arrays: dict[str, np.ndarray] = {}
     for field, value in agent.params._asdict().items():
         value = value._asdict() if isinstance(value, Normalizer) else value
@@ -174,18 +176,18 @@ def write(
         "clips": [label for label, *_ in clips],
         "prompt_states": len(agent.params.prompt_obs),
         "task_vectors": 0 if agent.params.tasks is None else agent.params.tasks.shape[1],
-        **facts,
+        **more,
     }
-    file = folder / f"{name}.npz"
-    part = folder / f"{name}.part.npz"
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(part, **arrays)  # type: ignore[arg-type]
-    if (size := part.stat().st_size) > LIMIT:
-        part.unlink()
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    if (size := len(content.getvalue())) > LIMIT:
         raise TooLargeError(
             f"the agent '{name}' has {size:,} bytes: expected at most {LIMIT:,}; keep fewer states "
             "(--states) or task vectors (--task_vectors)"
         )
-    part.replace(file)
-    (folder / f"{name}.json").write_text(json.dumps(card, indent=1, allow_nan=False) + "\n")
+    file = folder / f"{name}.npz"
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write_bytes(file, content.getvalue())
+    text = json.dumps(card, indent=1, allow_nan=False) + "\n"
+    atomic.write_text(folder / f"{name}.json", text)
     return file, size

@@ -15,8 +15,9 @@
 
 The paper leaves open what becomes of a sample's norm: every sample is projected to the sphere,
 because a task is a direction. `center` is not in the paper: phi has a mean, along which all plain
-z_tau point, and without it the tasks spread. `goal_mix` is the habit of tuned FB runs. They take
-B(s); here it is phi(s) for every encoder, which is C^-1 B(s) for fb.
+z_tau point, and without it the tasks spread. Nor are the splits and merges of the mixture's fit
+(`moves`; 0 is plain EM). `goal_mix` is the habit of tuned FB runs. They take B(s); here it is
+phi(s) for every encoder, which is C^-1 B(s) for fb.
 """
 
 from typing import Any, NamedTuple

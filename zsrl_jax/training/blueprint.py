@@ -27,11 +27,11 @@ from zsrl_jax.training.data_source import given_path
 from zsrl_jax.training.divergence import guard
 from zsrl_jax.training.encoded import (
     DATA_AXES,
+    ONE_BY_ONE,
     OWN,
     SHARED,
-    TABLE,
+    make_all_features,
     make_mean,
-    make_table,
     stores_features,
 )
 from zsrl_jax.training.loop import make_loop
@@ -111,7 +111,7 @@ class Program(NamedTuple):
         """Return the shapes of the result."""
         return jax.eval_shape(map_seeds(self.function, self.axes), *self.args)
 
-    def lanes(self) -> int:
+    def num_learners(self) -> int:
         """Return the number of seeds, or of tasks x seeds of an oracle."""
         own = (arg for arg, axis in zip(self.args, self.axes, strict=True) if axis == 0)
         return int(jax.tree.leaves(next(own))[0].shape[0])
@@ -134,10 +134,10 @@ def _shapes_on(args: Any, axes: Any, devices: AbstractMesh) -> Any:
 
 
 def chunk(
-    name: str, learner: Any, config: ConfigDict, data: Any, axes: Any, lanes: int = 0
+    name: str, learner: Any, config: ConfigDict, data: Any, axes: Any, learners: int = 0
 ) -> Program:
     """Return the program of a stage: `log_every` updates of all seeds."""
-    keys = jax.eval_shape(lambda: seed_keys(0, lanes or config.seeds))
+    keys = jax.eval_shape(lambda: seed_keys(0, learners or config.seeds))
     state = jax.eval_shape(map_seeds(learner.init, (0,)), keys)
     alive = jax.ShapeDtypeStruct(keys.shape, bool)
     args = state, keys, data, _whole(), alive
@@ -174,9 +174,9 @@ def programs(config: ConfigDict, shape: DataShape, share: int = 1) -> Iterator[P
     frozen, phi = freeze.result(), None
     if stores_features(config, store.obs.shape):
         args = frozen, store.obs
-        table = Program("features", make_table(encoder), (0, None), args, how=TABLE)
-        yield table
-        phi = table.result()
+        program = Program("features", make_all_features(encoder), (0, None), args, how=ONE_BY_ONE)
+        yield program
+        phi = program.result()
     mean = Program("mean", make_mean(encoder, config.encoder.dim), (0, None), (frozen, store))
     yield mean
     data = td3.PolicyData(store, phi, frozen, mean.result(), None)
@@ -191,9 +191,9 @@ def programs(config: ConfigDict, shape: DataShape, share: int = 1) -> Iterator[P
 
 
 def _oracle(config: ConfigDict, shape: DataShape, share: int) -> Program:
-    lanes = mesh.lanes_of(config) // share
+    learners = mesh.num_learners(config) // share
     reward = _floats(len(config.oracle.tasks), shape.episodes, shape.steps)
-    data = oracle.OracleData(shape.store(), reward, _whole(lanes))
+    data = oracle.OracleData(shape.store(), reward, _whole(learners))
     axes = oracle.OracleData(store=SHARED, reward=SHARED, task=OWN)
     policy = oracle.make_policy(config.policy, shape.spec)
-    return chunk("policy", policy, config, data, axes, lanes)
+    return chunk("policy", policy, config, data, axes, learners)

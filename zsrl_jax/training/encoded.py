@@ -28,7 +28,9 @@ from zsrl_jax.types import Encoder, Store
 
 OWN: Any = 0
 SHARED: Any = None
-TABLE = "map"  # seeds in one batch need all features twice, to bring the seed axis to the front
+ONE_BY_ONE = (
+    "map"  # seeds in one batch need all features twice, to bring the seed axis to the front
+)
 DATA_AXES = td3.PolicyData(store=SHARED, phi=OWN, encoder=OWN, mean=OWN, tasks=OWN)
 
 
@@ -77,7 +79,9 @@ def _policy_data(
     config = run.config
     phi = None
     if stores_features(config, store.obs.shape) and not hosted:
-        phi = run.over_seeds(make_table(encoder), (0, None), how=TABLE)(frozen, store.obs)
+        phi = run.over_seeds(make_all_features(encoder), (0, None), how=ONE_BY_ONE)(
+            frozen, store.obs
+        )
     mean = make_mean(encoder, config.encoder.dim)
     centre = run.over_seeds(mean, (0, None))(frozen, store)
     centre = centre if config.policy.center_reward else jnp.zeros_like(centre)
@@ -90,13 +94,13 @@ def stores_features(config: ConfigDict, shape: tuple[int, ...]) -> bool:
     return size / 2**30 <= config.policy.feature_gib
 
 
-def make_table(encoder: Encoder) -> Callable:
-    """Make table(params, obs) -> phi of every state of the data."""
+def make_all_features(encoder: Encoder) -> Callable:
+    """Make all_features(params, obs) -> phi of every state of the data."""
 
-    def table(params, obs):
+    def all_features(params, obs):
         return jax.lax.map(lambda episode: row_features(encoder, params, episode), obs)
 
-    return table
+    return all_features
 
 
 def make_mean(encoder: Encoder, dim: int) -> Callable:

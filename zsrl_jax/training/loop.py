@@ -1,6 +1,7 @@
 """Scan over updates, and the table of random streams.
 
 Update t of a seed draws everything from fold_in(key, t), so ten updates and ten more equal twenty.
+Collections have keys of their own: `exploration.collector`.
 """
 
 import enum

@@ -108,10 +108,10 @@ def refuse_if_too_large(
 
 def told(need: Need, program: Program, limit: float) -> str:
     """Return in one line what does not fit, and what to change."""
-    lanes, shared = program.lanes(), size_of(program.shared())
+    learners, shared = program.num_learners(), size_of(program.shared())
     data: Any = next((arg for arg in program.args if hasattr(arg, "phi")), None)
     phi = need.results if need.name == "features" else size_of(getattr(data, "phi", ()))
-    own, advice = (need.total - shared) / lanes, []
+    own, advice = (need.total - shared) / learners, []
     if phi and need.total - phi <= limit:
         advice.append("config.policy.feature_gib=0 (features are computed when they are read)")
     kind = "tasks x seeds" if any(hasattr(arg, "task") for arg in program.args) else "seeds"
@@ -124,7 +124,7 @@ def told(need: Need, program: Program, limit: float) -> str:
         far = "config.data.device_gib=0.001 (the data stays on the host)"
         advice.append(far if kind == "seeds" else "less data (config.data.max_episodes)")
     return (
-        f"the program '{need.name}' of {lanes} {kind} needs {need.total / GB:.1f} GB, and "
+        f"the program '{need.name}' of {learners} {kind} needs {need.total / GB:.1f} GB, and "
         f"the device has {limit / GB:.1f} GB for it: use {', or '.join(advice)}"
     )
 

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from zsrl_jax.errors import DiskError
 
 FILE = "metrics.jsonl"
+TAIL = 20_000  # bytes that hold the last line
 
 
 class Log:
@@ -149,6 +150,18 @@ def read(workdir: str | os.PathLike) -> list[dict[str, Any]]:
     """Return the metrics of a run, finished or not: one dict per line."""
     path = Path(workdir) / FILE
     return parse(path.read_bytes()) if path.exists() else []
+
+
+def read_last(workdir: str | os.PathLike, prefix: str) -> dict[str, Any]:
+    """Return the last line that has a metric of this prefix, from the end of the file alone."""
+    path = Path(workdir) / FILE
+    if not path.exists():
+        return {}
+    with path.open("rb") as opened:
+        opened.seek(max(0, path.stat().st_size - TAIL))
+        lines = parse(opened.read())  # the first one may be cut at its front: it is left out
+    has = (line for line in reversed(lines) if any(name.startswith(prefix) for name in line))
+    return next(has, {})
 
 
 def _by_seed(value: Any) -> list[float | str]:

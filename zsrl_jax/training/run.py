@@ -1,6 +1,7 @@
-"""A run while it works: its folder is locked, its settings are checked, its log is open.
+"""A run while it works: its folder is locked, its saves and data fit its config, its log is open.
 
-Everything that may refuse a run is checked here, where possible before data is collected.
+What may refuse a run is looked at here, where possible before data is collected. The fields of the
+config were checked before (`settings.checks`), by whoever took the config in.
 """
 
 import contextlib
@@ -67,8 +68,8 @@ class Run(NamedTuple):
         """Tell whether no seed is left."""
         return len(self.failed) == len(self.keys)
 
-    def take_over(self) -> None:
-        """Mark saves made with other settings as this run's, after all that it keeps were read."""
+    def mark_saves(self) -> None:
+        """Mark saves of other settings as this run's, once all that it keeps has been read."""
         if processes.is_first():
             self.asked.accept()
 
@@ -89,7 +90,6 @@ def running(
     force: bool = False,
 ) -> Iterator[tuple[Run, Dataset]]:
     """Lock a run's folder, open its data and log, and refuse what cannot work."""
-    checks.check(config)
     checks.agree(config)
     compile_cache.keep()
     quiet = quiet or not processes.is_first()
@@ -117,7 +117,7 @@ def running(
         processes.first(lambda: provenance.write(workdir, config, dataset, mark))
         try:
             yield run, dataset
-            run.take_over()
+            run.mark_saves()
         finally:
             log.close()
 

@@ -68,7 +68,7 @@ class Work:
         self.saved = self.done
 
     def _write(self, state: Any) -> None:
-        self.run.take_over()
+        self.run.mark_saves()
         folder = self.run.workdir / self.stage
         meta = {
             "facts": self.run.asked.facts(self.stage),

@@ -143,8 +143,8 @@ def host() -> jax.Device:
 def is_too_large(store_bytes: int, budget_gib: float) -> bool:
     """Tell whether a store must stay on the host; budget 0 means half of the device's memory."""
     if not budget_gib:
-        facts = jax.local_devices()[0].memory_stats() or {}
-        return "bytes_limit" in facts and store_bytes > facts["bytes_limit"] / 2
+        stats = jax.local_devices()[0].memory_stats() or {}
+        return "bytes_limit" in stats and store_bytes > stats["bytes_limit"] / 2
     return store_bytes > budget_gib * 2**30
 
 

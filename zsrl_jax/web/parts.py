@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zsrl_jax.errors import DataError, DiskError
-from zsrl_jax.files.atomic import part_of
+from zsrl_jax.files.atomic import write_bytes
 
 TRIES = 3
 PAUSE = 2.0  # seconds before the second try; doubled after each
@@ -106,10 +106,9 @@ def _fetch(part: Part, file: Path) -> None:
         )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part_of(file).write_bytes(data)
-        os.replace(part_of(file), file)
     except OSError as error:
-        raise DiskError(f"cannot write '{file}': {error.strerror}") from error
+        raise DiskError(f"cannot make the folder '{file.parent}': {error.strerror}") from error
+    write_bytes(file, data)
 
 
 def _download(address: str, by_hand: str) -> bytes:

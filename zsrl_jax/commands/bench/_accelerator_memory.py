@@ -36,8 +36,8 @@ def tell(size: str, rows: int) -> str:
     table = f"the compiler says {memory.by_compiler(policy).total / GB:.2f} GB for the policy"
     program, args = policy.jitted()
     jax.block_until_ready(program(*(_filled(arg) for arg in args)))
-    facts = jax.local_devices()[0].memory_stats() or {}
-    if "peak_bytes_in_use" not in facts:
+    used = jax.local_devices()[0].memory_stats() or {}
+    if "peak_bytes_in_use" not in used:
         return f"memory: {table}; the device does not tell what it uses"
-    peak, limit = facts["peak_bytes_in_use"] / GB, facts.get("bytes_limit", 0) / GB
+    peak, limit = used["peak_bytes_in_use"] / GB, used.get("bytes_limit", 0) / GB
     return f"memory: {table}; the device used {peak:.2f} of {limit:.2f} GB at most"

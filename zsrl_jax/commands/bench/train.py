@@ -104,9 +104,9 @@ def _check(options: argparse.Namespace) -> None:
 def machine() -> dict[str, Any]:
     """Return what the figures were measured on."""
     model = platform.processor()
-    if (facts := Path("/proc/cpuinfo")).exists():
+    if (cpuinfo := Path("/proc/cpuinfo")).exists():
         names = [
-            s.split(":")[1].strip() for s in facts.read_text().split("\n") if "model name" in s
+            s.split(":")[1].strip() for s in cpuinfo.read_text().split("\n") if "model name" in s
         ]
         model = names[0] if names else model
     device = jax.devices()[0]

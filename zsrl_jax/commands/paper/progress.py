@@ -5,18 +5,16 @@ for a job on another machine.
 """
 
 import contextlib
-import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from tqdm import tqdm
 
 from zsrl_jax.commands.paper.cells import Cell, Place
+from zsrl_jax.training import metrics
 
-TAIL = 20_000  # bytes that hold the last line of metrics
 LOOK = 2.0  # seconds
 LOG = 30.0  # seconds between two lines when the bar is written to a file
 STAGE = {"encoder": "encoder", "score": "policy", "oracle": "policy"}  # a cell's main stage
@@ -106,9 +104,9 @@ def label(cell: Cell) -> str:
 def cost(cell: Cell, place: Place) -> int:
     """Return the updates of a cell, summed over its seeds; a measurement counts a little."""
     config = cell.config(place)
-    lanes = cell.seeds * (len(config.oracle.tasks) if cell.kind == "oracle" else 1)
+    learners = cell.seeds * (len(config.oracle.tasks) if cell.kind == "oracle" else 1)
     stage = STAGE.get(cell.kind)
-    return lanes * (config[stage].updates if stage else config.encoder.updates // 20 + 1)
+    return learners * (config[stage].updates if stage else config.encoder.updates // 20 + 1)
 
 
 def position(cell: Cell, place: Place) -> int:
@@ -116,22 +114,5 @@ def position(cell: Cell, place: Place) -> int:
     stage = STAGE.get(cell.kind)
     if stage is None:
         return 0
-    line = last_line(cell.folder(place) / "metrics.jsonl", f"{stage}/")
+    line = metrics.read_last(cell.folder(place), f"{stage}/")
     return line.get("step", 0) * cost(cell, place) // cell.config(place)[stage].updates
-
-
-def last_line(file: Path, prefix: str) -> dict:
-    """Return the last whole line of metrics that has a metric of this prefix."""
-    if not file.exists():
-        return {}
-    with file.open("rb") as opened:
-        opened.seek(max(0, file.stat().st_size - TAIL))
-        lines = opened.read().decode(errors="replace").splitlines()
-    for text in reversed(lines):
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue  # half written, or cut at the front
-        if any(name.startswith(prefix) for name in line):
-            return line
-    return {}

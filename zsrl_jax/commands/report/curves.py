@@ -1,6 +1,5 @@
 """Learning curves: score against updates for any set of runs, from evaluations during training."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from zsrl_jax.commands.report.figures import CYCLE, Chart, finish, legend, line,
 from zsrl_jax.commands.report.load import Row, read_results
 from zsrl_jax.errors import DataError
 from zsrl_jax.runs import provenance
+from zsrl_jax.training import metrics
 
 DASHES = ("-", "--", ":", "-.")
 Points = list[tuple[int, list[float]]]
@@ -18,10 +18,10 @@ Points = list[tuple[int, list[float]]]
 def find(roots: Sequence[Path]) -> list[tuple[Row, Points]]:
     """Return the runs under folders that were scored during training, with their points."""
     found = {}
-    for file in sorted(file for root in roots for file in root.rglob("metrics.jsonl")):
-        points = read_points(file)
+    for file in sorted(file for root in roots for file in root.rglob(metrics.FILE)):
+        folder, points = file.parent, read_points(file.parent)
         if points:
-            folder, results = file.parent, read_results(file.parent)
+            results = read_results(folder)
             started = read_results(folder, provenance.FILE)
             domain = (results or started or {"config": {"domain": ""}})["config"]["domain"]
             row = Row(domain, "", "", {}, None, folder, "", results, started=started)
@@ -34,16 +34,12 @@ def find(roots: Sequence[Path]) -> list[tuple[Row, Points]]:
     return list(found.values())
 
 
-def read_points(file: Path) -> Points:
+def read_points(folder: Path) -> Points:
     """Return (update, score by seed) of a run's metrics."""
     points = {}
-    for text in file.read_text().splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue  # the last line of a run that was cut off
-        if "evaluate/mean" in line:
-            points[line["step"]] = [float(value) for value in line["evaluate/mean"]]
+    for row in metrics.read(folder):
+        if "evaluate/mean" in row:
+            points[row["step"]] = [float(value) for value in row["evaluate/mean"]]
     return sorted(points.items())
 
 

@@ -160,10 +160,10 @@ def _notes(node: Tree, bounds: tuple[np.ndarray, np.ndarray] | None) -> list[str
 
 def _metadata(folder: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((folder / "metadata.json").read_text())
-        if not isinstance(facts, dict):
+        metadata = json.loads((folder / "metadata.json").read_text())
+        if not isinstance(metadata, dict):
             raise ValueError("not a dictionary")
-        return facts
+        return metadata
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
