@@ -73,8 +73,35 @@ def test_without_candidates_the_actor_acts_and_its_tree_is_the_actor_s_alone():
     )
 
 
-def test_an_agent_acts_alike_on_one_state_and_on_many_and_after_it_was_on_disk(tmp_path):
-    agent = make_agent(**{"policy.candidates": 16})
+@pytest.mark.parametrize("candidates", [0, 8])
+def test_the_critics_of_an_ensemble_decide_together(candidates):
+    """Among the actors' actions, and the corners if there are any."""
+    config = tiny(candidates=candidates, ensemble=3, pessimism=0.5)
+    state = td3.make(config, SPEC, DIM, lambda key, data: None).init(jax.random.key(0))
+    draw, nets = np.random.default_rng(0), td3.make_nets(config, SPEC, DIM)
+    obs, z = (np.float32(draw.normal(size=(6, n))) for n in (SPEC.obs_dim, DIM))
+    params = acting.params_of(config, state)
+    chosen = np.asarray(acting.make(config, SPEC, DIM)(params, obs, z))
+    each = [jax.tree.map(lambda leaf, i=i: leaf[i], params) for i in range(3)]
+    taken_from = set()
+    for row in range(6):
+        one = [x[row : row + 1] for x in (obs, z)]
+        own = [np.asarray(nets.actor.apply(learner["actor"], *one))[0] for learner in each]
+        every = np.stack([*own, *acting.corners(3, candidates)])
+        same = [np.repeat(x, len(every), axis=0) for x in one]
+        q = [nets.value(learner["critic"], same[0], every, same[1]) for learner in each]
+        best = np.argmax(sum(np.asarray(td3.cautious(x, 0.5)) for x in q))
+        np.testing.assert_allclose(chosen[row], every[best], rtol=1e-5, atol=1e-6)
+        taken_from.add(int(best))
+    assert len(taken_from) > 1  # not always the same learner's
+    value = acting.make_value(config, SPEC, DIM)(params["critic"], obs, chosen, z)
+    q = [td3.cautious(nets.value(learner["critic"], obs, chosen, z), 0.5) for learner in each]
+    np.testing.assert_allclose(value, sum(q) / 3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("fields", [{"candidates": 16}, {"ensemble": 2}])
+def test_an_agent_acts_alike_on_one_state_and_on_many_and_after_it_was_on_disk(tmp_path, fields):
+    agent = make_agent(**{f"policy.{name}": value for name, value in fields.items()})
     obs = np.asarray(agent.params.prompt_obs)[:7]
     z = agent.infer(reward="run")
     many = agent.act(obs[None], z[:, None])
@@ -89,5 +116,14 @@ def test_an_agent_acts_alike_on_one_state_and_on_many_and_after_it_was_on_disk(t
 def test_a_page_gets_the_critic_and_its_candidates():
     layers = policy_layers(make_agent(**{"policy.candidates": 16}), 0)
     assert layers["candidates"].shape == (16, 6)
-    assert {"actor/Dense_0/bias", "critic/Dense_2/bias"} <= set(layers)
+    assert {"actor0/Dense_0/bias", "critic0/Dense_2/bias"} <= set(layers)
     assert not [name for name in policy_layers(make_agent(), 0) if name.startswith("cri")]
+
+
+def test_a_page_gets_every_learner_of_an_ensemble():
+    layers = policy_layers(make_agent(**{"policy.ensemble": 2}), 0)
+    assert layers["candidates"].shape == (0, 6)
+    names = {f"{part}{i}/Dense_0/bias" for part in ("actor", "critic") for i in (0, 1)}
+    assert names <= set(layers) and layers["actor0/Dense_0/bias"].ndim == 1
+    kernels = [layers[f"actor{i}/Dense_0/kernel"] for i in (0, 1)]
+    assert not np.array_equal(*kernels)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from zsrl_jax.seeds import map_seeds
 from zsrl_jax.types import LearnerState, Metrics
 
 ALL = "all"  # the part of a step in which all parameters descend one loss together
@@ -79,6 +80,26 @@ def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, flo
             for part, rate in targets.items()
         }
         return state._replace(target_params=target), metrics
+
+    return Learner(init, update)
+
+
+def side_by_side(one: Learner, number: int) -> Learner:
+    """Make `number` learners into one: the same batches, each its own start and noise.
+
+    Axis 0 of the state is the learner; metrics are means over learners.
+    """
+
+    def init(key):
+        return map_seeds(one.init, (0,))(jax.random.split(key, number))
+
+    def update(state, batch, key, step):
+        def learn(state, key):
+            return one.update(state, batch, key, step)
+
+        keys = jax.random.split(key, number)
+        state, metrics = map_seeds(learn, (0, 0))(state, keys)
+        return state, jax.tree.map(lambda value: jnp.mean(value, axis=0), metrics)
 
     return Learner(init, update)
 

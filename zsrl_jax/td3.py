@@ -28,6 +28,8 @@ others stabilise training on small data and are off at paper scale:
 `way_back` lets actions come back from their bounds: the gradient through the actor's tanh is not
     damped where it leads inwards (`networks.tanh_with_way_back`). With the plain tanh an action
     that has come to its bound stays there (docs/results/walker.md).
+`ensemble` n > 1 trains n actors with critics of their own side by side, on the same batches; which
+    of their actions is taken, their critics decide together (`acting`).
 `head_norm` puts LayerNorm into the critic's heads, `anneal` takes the learning rate to 0, and
 `actor_average` acts with a running average of the actor.
 """
@@ -329,5 +331,6 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
         ),
     ]
     average = {"actor": config.actor_average} if config.actor_average else {}
-    init, update = learner.make(init_params, steps, {"critic": config.target_rate, **average})
+    one = learner.make(init_params, steps, {"critic": config.target_rate, **average})
+    init, update = learner.side_by_side(one, config.ensemble) if config.ensemble > 1 else one
     return Policy(init, sample, update, actor.apply)

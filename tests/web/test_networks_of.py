@@ -19,7 +19,7 @@ def test_features_of_every_encoder(encoder):
         _seen(agent, layers, states), agent.features(states)[0], rtol=1e-4, atol=1e-4
     )
     names = set(policy_layers(agent, 0))
-    assert {"actor/Dense_0/kernel", "actor/_Stream_1/LayerNorm_0/scale"} <= names
+    assert {"actor0/Dense_0/kernel", "actor0/_Stream_1/LayerNorm_0/scale"} <= names
 
 
 def test_another_network_is_refused_by_the_encoder_s_name():

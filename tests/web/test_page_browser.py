@@ -232,6 +232,8 @@ SETTINGS = {
     "tuned": {"encoder": "fb", "encoder.backward_norm": True},
     "critic": {"encoder": "fb", "policy.candidates": 16, "policy.head_norm": True},
     "careful critic": {"policy.candidates": 64, "policy.head": "scalar", "policy.pessimism": 0.5},
+    "ensemble": {"encoder": "fb", "policy.ensemble": 2, "policy.candidates": 8},
+    "ensemble of actors": {"policy.ensemble": 3, "policy.head_norm": True},
 }  # fmt: skip
 
 

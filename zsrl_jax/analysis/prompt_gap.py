@@ -170,15 +170,16 @@ def _promise(agent: Agent, member: int, obs: np.ndarray, z: np.ndarray) -> np.nd
     critic = _critic(agent)
     if critic is None:
         return None
-    nets, params = critic
+    parts = agent.config.policy, agent.spec, agent.config.encoder.dim
     scaled = agent.params.normalizer(jnp.asarray(obs, jnp.float32))
-    act = acting.make(agent.config.policy, agent.spec, agent.config.encoder.dim)
-    action = jnp.clip(act(take_seed(agent.params.actor, member), scaled, jnp.asarray(z)), -1, 1)
-    value = nets.value(take_seed(params, member), scaled, action, jnp.asarray(z))
-    return np.asarray(jnp.mean(value, axis=0))
+    acting_params = take_seed(agent.params.actor, member)
+    action = jnp.clip(acting.make(*parts)(acting_params, scaled, jnp.asarray(z)), -1, 1)
+    value = acting.make_value(*parts, pessimism=0.0)
+    return np.asarray(value(take_seed(critic, member), scaled, action, jnp.asarray(z)))
 
 
-def _critic(agent: Agent) -> tuple[td3.Nets, Any] | None:
+def _critic(agent: Agent) -> Any:
+    """Return the critics in the run's last save; None without one."""
     if agent.workdir is None:
         return None
     save = step_saves.newest(Path(agent.workdir) / "policy")
@@ -188,5 +189,4 @@ def _critic(agent: Agent) -> tuple[td3.Nets, Any] | None:
     policy = td3.make(config, agent.spec, dim, lambda key, data: None)
     keys = jax.random.split(jax.random.key(0), agent.num_seeds)
     like = jax.eval_shape(jax.vmap(policy.init), keys)
-    state = checkpoint.restore(save.folder, like)
-    return td3.make_nets(config, agent.spec, dim), state.params["critic"]
+    return checkpoint.restore(save.folder, like).params["critic"]

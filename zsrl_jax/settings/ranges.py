@@ -119,6 +119,7 @@ RANGES: dict[str, Range] = {
     "policy.noise_clip": WEIGHT,
     "policy.policy_delay": COUNT,
     "policy.candidates": NATURAL,
+    "policy.ensemble": COUNT,
     "policy.behaviour": WEIGHT,
     "policy.advantage": WEIGHT,
     "policy.successor": WEIGHT,

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from zsrl_jax.acting import corners
+from zsrl_jax import acting
 from zsrl_jax.agent import Agent
 from zsrl_jax.errors import DataError
 
@@ -82,11 +82,18 @@ def _features(agent: Agent, layers: dict[str, np.ndarray], obs: np.ndarray) -> n
 
 
 def policy_layers(agent: Agent, member: int) -> dict[str, np.ndarray]:
-    """Return the layers of what acts by name: the actor's, and the critic's if it chooses."""
-    params = member_of(agent.params.actor, member)
-    chosen = int(agent.config.policy.candidates) and not agent.is_own
-    flat = jax.tree_util.tree_flatten_with_path(params if chosen else {"actor": params})[0]
-    found = {"/".join(key.key for key in path): leaf for path, leaf in flat}
-    if chosen:
-        found["candidates"] = corners(agent.spec.action_dim, agent.config.policy.candidates)
-    return found
+    """Return the layers of what acts by name: of each learner the actor's, and the critic's.
+
+    Critics are there if they choose, with the corners that they choose among.
+    """
+    params, config = member_of(agent.params.actor, member), agent.config.policy
+    if agent.is_own or not acting.chooses(config):
+        return _named({"actor0": params})
+    each = enumerate(acting.learners_of(config, params))
+    found = _named({f"{part}{i}": one[part] for i, one in each for part in ("actor", "critic")})
+    return found | {"candidates": acting.corners(agent.spec.action_dim, config.candidates)}
+
+
+def _named(tree: Any) -> dict[str, np.ndarray]:
+    flat = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {"/".join(key.key for key in path): leaf for path, leaf in flat}

@@ -82,31 +82,43 @@ class Layers {
   }
 }
 
-// Return the policy as a function of a raw observation and z: actions in [-1, 1].
+// Return the policy as a function of a raw observation and z: actions in [-1, 1]. Where critics
+// choose, it is the action of most value among the actors' and the corners; several critics
+// decide by their sum.
 export function makePolicy(arrays, normalize, pessimism) {
-  const layers = new Layers(arrays, "actor");
-  const actor = (x, z) => {
+  const actors = [], critics = [];
+  while (arrays.has(`actor${actors.length}/Dense_0/bias`)) actors.push(makeActor(arrays, actors.length));
+  if (!arrays.has("candidates")) return (obs, z) => actors[0](normalize(obs), z);
+  for (let i = 0; i < actors.length; i++) critics.push(makeCritic(arrays, i, pessimism));
+  const corners = arrays.get("candidates");
+  return (obs, z) => {
+    const x = normalize(obs), worths = critics.map((critic) => critic(x, z));
+    const tried = actors.map((actor) => actor(x, z)), size = tried[0].length;
+    for (let first = 0; first < corners.length; first += size) {
+      tried.push(Float64Array.from(corners.subarray(first, first + size)));
+    }
+    let best = null, most = -Infinity;
+    for (const action of tried) {
+      const value = worths.reduce((sum, worth) => sum + worth(action), 0);
+      if (value > most) [best, most] = [action, value];
+    }
+    return best ?? tried[0];
+  };
+}
+
+// Return (x, z) -> action of one learner's actor.
+function makeActor(arrays, i) {
+  const layers = new Layers(arrays, `actor${i}`);
+  return (x, z) => {
     const both = joined(layers.stream(x, "_Stream_0"), layers.stream(joined(x, z), "_Stream_1"));
     // flax names the layers in the order in which they are made: the output first
     return layers.apply(relu(layers.apply(both, "Dense_1")), "Dense_0").map(Math.tanh);
   };
-  if (!arrays.has("candidates")) return (obs, z) => actor(normalize(obs), z);
-  const critic = makeCritic(arrays, pessimism), corners = arrays.get("candidates");
-  return (obs, z) => {
-    const x = normalize(obs), own = actor(x, z), worth = critic(x, z);
-    let best = own, most = worth(own);
-    for (let first = 0; first < corners.length; first += own.length) {
-      const action = Float64Array.from(corners.subarray(first, first + own.length));
-      const value = worth(action);
-      if (value > most) [best, most] = [action, value];
-    }
-    return best;
-  };
 }
 
-// Return (x, z) -> action -> Q. What hangs on x and z alone is computed once.
-function makeCritic(arrays, pessimism) {
-  const layers = new Layers(arrays, "critic");
+// Return (x, z) -> action -> Q of one learner. What hangs on x and z alone is computed once.
+function makeCritic(arrays, number, pessimism) {
+  const layers = new Layers(arrays, `critic${number}`);
   return (x, z) => {
     const told = layers.stream(joined(x, z), "_Stream_1"), half = told.length;
     const kernel = layers.get("Dense_0/kernel"), bias = layers.get("Dense_0/bias");
