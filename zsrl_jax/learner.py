@@ -85,7 +85,7 @@ def make(init_params: Callable, steps: Sequence[Step], targets: Mapping[str, flo
 
 
 def side_by_side(one: Learner, number: int) -> Learner:
-    """Make `number` learners into one: the same batches, each its own start and noise.
+    """Make `number` learners into one: learner i takes the i-th part of every batch.
 
     Axis 0 of the state is the learner; metrics are means over learners.
     """
@@ -94,11 +94,12 @@ def side_by_side(one: Learner, number: int) -> Learner:
         return map_seeds(one.init, (0,))(jax.random.split(key, number))
 
     def update(state, batch, key, step):
-        def learn(state, key):
-            return one.update(state, batch, key, step)
+        def learn(state, part, key):
+            return one.update(state, part, key, step)
 
+        parts = jax.tree.map(lambda x: x.reshape(number, x.shape[0] // number, *x.shape[1:]), batch)
         keys = jax.random.split(key, number)
-        state, metrics = map_seeds(learn, (0, 0))(state, keys)
+        state, metrics = map_seeds(learn, (0, 0, 0))(state, parts, keys)
         return state, jax.tree.map(lambda value: jnp.mean(value, axis=0), metrics)
 
     return Learner(init, update)

@@ -59,8 +59,8 @@ def task_places(domain: str, tasks: tuple[str, ...]) -> list[int]:
 
 
 def make_policy(config: ConfigDict, spec: Spec) -> Policy:
-    """Bind a policy's config to TD3 on OracleData; the batch is num_tasks x per_task rows."""
-    num = config.num_tasks * config.per_task
+    """Bind a policy's config to TD3 on OracleData; the batch has as many rows as an agent's."""
+    num = td3.batch_rows(config)
 
     def sample(key: Key[Array, ""], data: OracleData) -> td3.PolicyBatch:
         drawn = draw_ahead(key, data.store, num, config.horizon, config.discount)

@@ -28,8 +28,8 @@ others stabilise training on small data and are off at paper scale:
 `way_back` lets actions come back from their bounds: the gradient through the actor's tanh is not
     damped where it leads inwards (`networks.tanh_with_way_back`). With the plain tanh an action
     that has come to its bound stays there (docs/results/walker.md).
-`ensemble` n > 1 trains n actors with critics of their own side by side, on the same batches; which
-    of their actions is taken, their critics decide together (`acting`).
+`ensemble` n > 1 trains n actors with critics of their own side by side, each on its part of a batch
+    n times as large; which of their actions is taken, their critics decide together (`acting`).
 `head_norm` puts LayerNorm into the critic's heads, `anneal` takes the learning rate to 0, and
 `actor_average` acts with a running average of the actor.
 """
@@ -247,9 +247,14 @@ def make_actor_step(
     return loss
 
 
+def batch_rows(config: ConfigDict) -> int:
+    """Count the transitions of a batch, those of all learners of an ensemble."""
+    return config.ensemble * config.num_tasks * config.per_task
+
+
 def make_draw(config: ConfigDict) -> Callable:
     """Make draw(key, store) -> the transitions of a batch."""
-    num = config.num_tasks * config.per_task
+    num = batch_rows(config)
 
     def draw(key, store: Store) -> Ahead:
         return draw_ahead(key, store, num, config.horizon, config.discount)
@@ -270,7 +275,7 @@ def make_label(
         return features(params, *flat).reshape(*drawn.row.shape, -1)
 
     def label(key, data: PolicyData, drawn: Ahead) -> PolicyBatch:
-        z = sampler.sample(key, data.tasks, config.num_tasks)
+        z = sampler.sample(key, data.tasks, config.ensemble * config.num_tasks)
         batch = drawn.row.shape[0]
         if data.phi is None:
             phi = computed(data.encoder, drawn)
@@ -292,7 +297,7 @@ def sample_keys(key: Key[Array, ""]) -> tuple[Key[Array, ""], Key[Array, ""]]:
 def make_sample(
     config: ConfigDict, features: Callable, sampler: Sampler, of_transitions: bool = False
 ) -> Callable:
-    """Make sample(key, data) -> PolicyBatch with `num_tasks` x `per_task` rows."""
+    """Make sample(key, data) -> PolicyBatch: `num_tasks` x `per_task` rows per learner."""
     draw, label = make_draw(config), make_label(config, features, sampler, of_transitions)
 
     def sample(key, data: PolicyData) -> PolicyBatch:
