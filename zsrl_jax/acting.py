@@ -5,10 +5,11 @@
 
 The actor follows the critic's slope at its own action and so ends at a near peak, or stands still;
 the critic compares actions far apart as well. That scored more where the actor stands still (the
-walker), and less where it does well (the cheetah): docs/results/walker.md. Learners that differ by
-their start and noise alone err in other places, so the mean of their critics errs less than each.
-Q is the critics' value that training's targets take (`policy.pessimism`). Departures from the
-paper: one learner and no corners is TD3.
+walker), and less where it does well (the cheetah): docs/results/walker.md. The learners of an
+ensemble have their own starts and batches. The aim is that their critics err in different places,
+so that the mean errs less. Q is the critics' value that training's targets take
+(`policy.pessimism`). Corners and ensembles are departures from the paper: with one learner and no
+corners the actor acts, as in TD3.
 
 What acts is one tree: the actor's parameters, or {"actor": ..., "critic": ...} where critics
 choose; of an ensemble, axis 0 of each array is the learner.

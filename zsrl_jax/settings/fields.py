@@ -126,8 +126,8 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.policy.head = "successor"  # successor: Q = psi.z; scalar: plain twin Q
     config.policy.head_norm = False  # LayerNorm in the critic's heads (a departure, laptop scale)
     config.policy.way_back = False  # no damping of gradients that lead actions inwards (departure)
-    config.policy.candidates = 0  # actions that the critic chooses among; 0: the actor acts (paper)
-    config.policy.ensemble = 1  # learners side by side, whose critics decide together (departure)
+    config.policy.candidates = 0  # corners that the critic chooses among; 0: none (paper)
+    config.policy.ensemble = 1  # learners whose critics decide together; 1: no ensemble (paper)
     config.policy.behaviour = 0.0  # weight of |pi - a|^2 (a departure, laptop scale)
     config.policy.advantage = 0.0  # temperature of weights of that term by advantage; 0: equal
     config.policy.successor = 0.0  # weight of the loss on psi itself (a departure, laptop scale)
