@@ -63,6 +63,14 @@ def test_files_and_links_exist():
         assert (ROOT / config).exists(), config
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md"])
+def test_lines_of_prose_fit_a_page(page):
+    """A row of a table, a picture and an address cannot be broken."""
+    for file in ROOT.glob(page):
+        for line in file.read_text().splitlines():
+            assert len(line) <= 100 or line.startswith(("|", "![")) or "http" in line, (file, line)
+
+
 def test_lines_fit_a_page_and_the_layout_is_the_real_one():
     assert max(len(line) for line in README.splitlines()) <= 100
     layout = README.split("## Layout")[1].split("\n## ")[0]
