@@ -13,10 +13,13 @@ Random numbers come from the key of the collection's seed, apart from those of r
 
 import functools
 import sys
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from ml_collections import ConfigDict
 
 from zsrl_jax.data import load_dataset
 from zsrl_jax.data.formats import exorl
@@ -36,7 +39,9 @@ BURST = 10  # environment steps between two bursts of updates
 class Collection:
     """The state of a collection: the agent, all data so far, and how many episodes are done."""
 
-    def __init__(self, folder, recipe, episodes, config):
+    def __init__(
+        self, folder: Path, recipe: dict[str, Any], episodes: int, config: ConfigDict
+    ) -> None:
         self.folder, self.recipe, self.config = folder, recipe, config
         self.episodes, self.done, self.num_envs = episodes, 0, config.num_envs
         self.domain, self.seed = DOMAINS[recipe["domain"]], recipe["seed"]

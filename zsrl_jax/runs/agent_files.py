@@ -90,7 +90,10 @@ def _shape(shape: list[int], dtype: str) -> jax.ShapeDtypeStruct:
     """Return the shape and type that an array on disk must have; it must hold numbers."""
     if np.dtype(dtype).kind not in "biuf" or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError(f"an array of {dtype} and shape {shape}")
-    return jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
+    made: jax.ShapeDtypeStruct = jax.ShapeDtypeStruct(  # type: ignore[no-untyped-call] # of JAX
+        tuple(shape), np.dtype(dtype)
+    )
+    return made
 
 
 def _plain(tree: Any) -> Any:
