@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,17 @@ def test_an_agent_that_acts_brings_no_optimiser_no_dm_control_and_no_training():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", ACTING, str(run)], cwd=ROOT,
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_holds_the_package_alone_and_all_of_its_files():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    (pattern,) = settings["packages"]["find"]["include"]
+    folders = [f.name for f in ROOT.iterdir() if f.is_dir() and f.name.isidentifier()]
+    assert [name for name in folders if fnmatch(name, pattern)] == ["zsrl_jax"]
+    others = [file for file in PACKAGE.rglob("*") if file.is_file() and file.suffix != ".py"]
+    kinds = settings["package-data"]["zsrl_jax"]
+    for name in [str(file.relative_to(PACKAGE)) for file in others]:
+        assert "__pycache__" in name or any(fnmatch(name, kind) for kind in kinds), name
 
 
 def test_every_room_says_what_belongs_in_it():
