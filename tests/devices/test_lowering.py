@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.lowering import BACKENDS, faults, lowered
 
+from zsrl_jax import acting
 from zsrl_jax.agent import Agent
 from zsrl_jax.data import Normalizer
 from zsrl_jax.devices import precision
@@ -112,6 +113,24 @@ def test_an_oracle_an_explorer_and_what_acts():
         assert not faults("act", agent._act, act, *BACKENDS)
         phi = freeze.result(), normalizer, jax.ShapeDtypeStruct((5120, 17), jnp.float32)
         assert not faults("prompt", agent._features, phi, *BACKENDS)
+
+
+@pytest.mark.lowering
+def test_learners_side_by_side_and_critics_that_choose():
+    """The update of an ensemble, on one device and on four, and how it acts."""
+    fields = {"ensemble": 2, "candidates": 16, "way_back": True}
+    config = paper("lra_p", "uniform", policy=fields)
+    assert not wrong(config, "policy")
+    assert not wrong(config, "policy", shape=(1, 4))
+    spec, (policy,) = Spec(17, 6), some(config, "policy")
+    with precision.traced_for("gpu"):
+        agent = Agent(config, spec, "cheetah", None)
+        normalizer = jax.eval_shape(
+            lambda: Normalizer(jnp.zeros(17), jnp.ones(17), jnp.asarray(10.0))
+        )
+        rows = [jax.ShapeDtypeStruct((5, 10, width), jnp.float32) for width in (17, 50)]
+        args = acting.params_of(config.policy, policy.args[0]), normalizer, *rows
+        assert not faults("act", agent._act, args, *BACKENDS)
 
 
 @pytest.mark.parametrize(
