@@ -15,8 +15,8 @@ from zsrl_jax.devices import processes
 from zsrl_jax.errors import ConfigError, DivergedError
 from zsrl_jax.evaluation import Scores
 from zsrl_jax.runs import results
-from zsrl_jax.settings import checks
 from zsrl_jax.settings.names import cell_name, is_own
+from zsrl_jax.training import data_source
 from zsrl_jax.training.pipeline import Finished, complete
 
 CONFIG = config_flags.DEFINE_config_file(
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> None:
     """Run every stage that is not done yet, then print and write the scores."""
     cli.refuse_arguments(argv)
     config = cli.read_config(CONFIG)
-    checks.check(config)
+    data_source.refuse_unusable(config)
     announce(config)
     command = [*program("run"), *sys.argv[1:]]
     with _record(config, command) as note:

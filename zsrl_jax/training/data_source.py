@@ -58,14 +58,18 @@ def collection_folder(config: ConfigDict) -> Path:
     return Path(section.cache) / config.domain / name
 
 
-def given(config: Any, dataset: Any) -> tuple[ConfigDict, Dataset | None]:
-    """Check what `train` was given, before anything runs; a path becomes the config's data.path."""
+def refuse_unusable(config: Any) -> None:
+    """Refuse what is no config of a run, and values that make no sense, before anything runs."""
     if not isinstance(config, ConfigDict):
         raise ConfigError(
             f"config is a {type(config).__name__}: expected a ConfigDict, such as "
             "zsrl_jax.config('cheetah', 'fb', 'btd', scale='smoke')"
         )
     checks.check(config)
+
+
+def given(config: ConfigDict, dataset: Any) -> tuple[ConfigDict, Dataset | None]:
+    """Return the config and the dataset that were given; a path becomes the config's data.path."""
     if isinstance(dataset, str | os.PathLike):
         config = config.copy_and_resolve_references()
         config.data.path = os.fspath(dataset)

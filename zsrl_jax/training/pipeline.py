@@ -68,6 +68,7 @@ def train(
     `dataset` is a Dataset or the path of one; without it, the data that the config names.
     A run folder with other settings is refused; `force` goes on from its saves anyway.
     """
+    data_source.refuse_unusable(config)
     return complete(config, dataset, workdir, quiet=quiet, force=force).agent
 
 
@@ -81,7 +82,10 @@ def complete(
     force: bool = False,
     notes: dict[str, Any] | None = None,
 ) -> Finished:
-    """Check, lock the folder, train every stage that is not done, score, and write the results."""
+    """Lock the folder, train every stage that is not done, score, and write the results.
+
+    The config was checked before (`data_source.refuse_unusable`), by whoever asked for the run.
+    """
     config, dataset = data_source.given(config, dataset)
     workdir = Path(workdir or data_source.default_folder(config, dataset))
     told: dict[str, Any] = {}
