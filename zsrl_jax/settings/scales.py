@@ -102,17 +102,27 @@ SMALL_EXPLORER: dict[str, Any] = {
 }
 
 # Fields that suit one domain, by scale and domain. The walker falls within some steps, so it looks
-# 20 steps ahead instead of 100; its tasks are what many short pieces have in common, and its policy
-# stays near those actions of the data that serve the task. In the maze half of the data is by
-# random actions from any room, because the explorer keeps to the walls; its rewards are paid in few
+# 20 steps ahead instead of 100; its policy is not held near the data, and acts by its critic's
+# choice, which knows far better actions than its actor. In the maze half of the data is by random
+# actions from any room, because the explorer keeps to the walls; its rewards are paid in few
 # states, so more of them are labelled. The explorers of walker and quadruped make more updates,
 # each of them smaller: after some 40,000 the quadruped gets up.
 OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "walker"): {
         "data": {"collect": SMALL_EXPLORER},
         "encoder": {"discount": 0.95, "updates": 8000},
-        "tasks": {"discount": 0.95, "max_length": 100, "behaviours": 100},
-        "policy": {"discount": 0.95, "per_task": 4, "behaviour": 0.5, "advantage": 1.0},
+        "tasks": {"discount": 0.95, "max_length": 100},
+        "policy": {
+            "updates": 20_000,
+            "discount": 0.95,
+            "per_task": 4,
+            "learning_rate": 1e-3,
+            "horizon": 3,
+            "behaviour": 0.0,
+            "way_back": True,
+            "candidates": 64,
+        },
+        "infer": {"behaviours": 0},
     },
     ("laptop", "quadruped"): {
         "data": {"collect": SMALL_EXPLORER},
