@@ -14,7 +14,7 @@ from zsrl_jax.exploration import rnd
 from zsrl_jax.settings import fields as defaults
 from zsrl_jax.tasks import SAMPLERS, Uniform
 from zsrl_jax.training.loop import make_loop
-from zsrl_jax.types import Spec, Transition
+from zsrl_jax.types import Spec
 
 
 def test_target_takes_the_smaller_critic():
@@ -31,48 +31,6 @@ def test_pessimism_goes_from_the_mean_of_the_critics_to_the_smaller():
     psi = jnp.stack([q, 10 * q], axis=-1)  # [2, batch, 2], its value is the first entry
     target = td3.successor_target(jnp.zeros((2, 2)), jnp.ones(2), psi, q, 0.0)
     np.testing.assert_allclose(target, [[1.5, 15.0], [4.0, 40.0]])
-
-
-def test_better_actions_weigh_more_by_hand():
-    """A = -1, 1: std 1, so the weights are e^-1 and e^1 over their mean cosh(1), at T = 1."""
-    weight = td3.advantage_weight(jnp.array([-1.0, 1.0]), 1.0)
-    np.testing.assert_allclose(weight, np.exp([-1.0, 1.0]) / np.cosh(1.0), rtol=1e-5)
-    np.testing.assert_allclose(td3.advantage_weight(jnp.full(3, -7.0), 1.0), 1.0, rtol=1e-6)
-    one = jnp.zeros(1000).at[0].set(1.0)  # 32 deviations above the mean: capped at e^4
-    weight, below = td3.advantage_weight(one, 1.0), 0.001 / np.sqrt(0.001 * 0.999)
-    np.testing.assert_allclose(weight[0] / weight[1], np.exp(4.0 + below), rtol=1e-4)
-
-
-def test_only_actions_that_serve_the_task_pull_the_policy():
-    """Of two data actions per state, 0.5 earns more under z and -0.5 less: where does it settle?"""
-    spec = Spec(2, 1)
-    section = defaults.get_config("cheetah", "fb", "uniform").policy
-    section.update({"width": 16, "head": "scalar"})
-    nets = td3.make_nets(section, spec, 0)
-    nets = nets._replace(
-        critic=nets.critic._replace(apply=lambda _, obs, action, z: _rising(action))
-    )
-    obs, action = jnp.ones((64, 2)), jnp.where(jnp.arange(64)[:, None] % 2, 0.5, -0.5)
-    ends = jnp.zeros(64)
-    batch = td3.PolicyBatch(
-        Transition(obs, action, obs, ends, ends, ends), jnp.zeros((64, 0)), ends
-    )
-
-    def settle(temperature):
-        loss = td3.make_actor_step(nets, 1000.0, advantage=temperature)  # the pull decides alone
-        params = nets.actor.init(jax.random.key(0))
-        slope = jax.jit(jax.grad(lambda p: loss(p, {"critic": None}, None, batch, None)[0]))
-        for _ in range(300):
-            params = jax.tree.map(lambda p, g: p - 1e-4 * g, params, slope(params))
-        return float(nets.actor.apply(params, obs[:1], jnp.zeros((1, 0)))[0, 0])
-
-    assert abs(settle(0.0)) < 0.05  # the mean of both
-    assert abs(settle(1.0) - 0.5 * np.tanh(1.0)) < 0.05  # weights e^1 and e^-1
-
-
-def _rising(action):
-    """Both critics: the larger the action, the better."""
-    return jnp.broadcast_to(action[None], (2, *action.shape))
 
 
 def test_targets_over_three_steps_by_hand():

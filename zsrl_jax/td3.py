@@ -14,10 +14,6 @@ others stabilise training on small data and are off at paper scale:
 `behaviour` > 0 adds `behaviour` mean (pi(s, z) - a)^2, with Q scaled by its mean absolute value
     (Fujimoto and Gu, 2021). |Q| grows during training, and with it the weight of this term: the
     policy is free early and settles near the data later.
-`advantage` T > 0 weighs that term by how much better the data's action is than the policy's own:
-    w = exp((A - mean A) / (T std A)) up to e^4, scaled to a mean of 1, with the advantage
-    A = Q(s, a, z) - Q(s, pi(s, z), z) (as Peng et al., 2019, and Nair et al., 2020, do).
-    Data of an explorer holds every action for some reason; few of them serve z.
 `successor` > 0 adds `successor` sum_k mean |psi_k - (phi(s') - m + gamma psibar_j(s', a', z))|^2,
     j the critic of least value: d numbers to learn from instead of one. Its target dot z is y.
 `horizon` n > 1 sums n steps of the data before it bootstraps:
@@ -54,9 +50,6 @@ from zsrl_jax.types import (
     Store,
     Transition,
 )
-
-LARGEST = 4.0  # of (A - mean A) / (T std A): no single action weighs more than e^4 before scaling
-TINY = 1e-6  # advantages that do not differ weigh the same
 
 
 def cautious(q: Float[Array, "2 batch"], pessimism: float = 1.0) -> Float[Array, " batch"]:
@@ -102,15 +95,6 @@ def successor_loss(
 ) -> Float[Array, ""]:
     """Return the squared distance of both critics' successor features to their target, added."""
     return jnp.sum(jnp.mean(jnp.sum((psi - target[None]) ** 2, axis=-1), axis=-1))
-
-
-def advantage_weight(
-    advantage: Float[Array, " batch"], temperature: float
-) -> Float[Array, " batch"]:
-    """Return exp((A - mean A) / (T std A)), at most e^4, scaled to a mean of 1."""
-    scaled = (advantage - jnp.mean(advantage)) / (temperature * jnp.std(advantage) + TINY)
-    weight = jnp.exp(jnp.minimum(scaled, LARGEST))
-    return jax.lax.stop_gradient(weight / jnp.mean(weight))
 
 
 def actor_loss(
@@ -223,7 +207,6 @@ def make_actor_step(
     behaviour: float,
     stage: str = "policy",
     pessimism: float = 1.0,
-    advantage: float = 0.0,
 ) -> Callable:
     """Make the actor's loss on a PolicyBatch, for learner.Step."""
 
@@ -232,12 +215,7 @@ def make_actor_step(
         action = nets.actor.apply(part, obs, batch.z)
         q = nets.value(params["critic"], obs, action, batch.z)
         distance = jnp.mean((action - data_action) ** 2)
-        pull = distance
-        if advantage:
-            better = nets.value(params["critic"], obs, data_action, batch.z) - q
-            weight = advantage_weight(jnp.mean(better, axis=0), advantage)
-            pull = jnp.mean(weight[:, None] * (action - data_action) ** 2)
-        value = actor_loss(q, pull, behaviour, pessimism)
+        value = actor_loss(q, distance, behaviour, pessimism)
         return value, {
             f"{stage}/actor_loss": value,
             f"{stage}/saturated": jnp.mean(jnp.abs(action) > 0.99),
@@ -329,7 +307,6 @@ def make(config: ConfigDict, spec: Spec, dim: int, sample: Callable) -> Policy:
                 nets,
                 config.behaviour,
                 pessimism=config.pessimism,
-                advantage=config.advantage,
             ),
             learning_rate(config, delay),
             delay,

@@ -129,7 +129,6 @@ def get_config(domain: str, encoder: str, sampler: str) -> ConfigDict:
     config.policy.candidates = 0  # corners that the critic chooses among; 0: none (paper)
     config.policy.ensemble = 1  # learners whose critics decide together; 1: no ensemble (paper)
     config.policy.behaviour = 0.0  # weight of |pi - a|^2 (a departure, laptop scale)
-    config.policy.advantage = 0.0  # temperature of weights of that term by advantage; 0: equal
     config.policy.successor = 0.0  # weight of the loss on psi itself (a departure, laptop scale)
     config.policy.actor_average = 0.0  # rate of the averaged actor; 0: act with the last one
     config.policy.anneal = False  # learning rate linearly to 0 (a departure, laptop scale)

@@ -121,7 +121,6 @@ RANGES: dict[str, Range] = {
     "policy.candidates": NATURAL,
     "policy.ensemble": COUNT,
     "policy.behaviour": WEIGHT,
-    "policy.advantage": WEIGHT,
     "policy.successor": WEIGHT,
     "policy.actor_average": SHARE,
     "policy.horizon": COUNT,
