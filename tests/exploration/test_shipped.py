@@ -1,18 +1,20 @@
 """Explorers that ship: the same episodes however they are asked for, and damage in one line."""
 
 import json
+import re
 import shutil
 
 import jax
 import numpy as np
 import pytest
-from helpers.person import command
+from helpers.person import ROOT, command
 
 from zsrl_jax import networks
 from zsrl_jax.envs import DOMAINS
 from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.exploration import collection, collector, making, playing, shipped
 from zsrl_jax.settings.fields import explorer_fields
+from zsrl_jax.settings.scales import DOMAINS as PAPERS
 from zsrl_jax.settings.scales import explorer_recipe
 
 CHEETAH = DOMAINS["cheetah"]
@@ -182,6 +184,23 @@ def test_what_the_package_holds_is_whole_and_small(file):
     assert "versions" in card and "command" in card and "covers" in card
     explorers = shipped.load(file.stem)
     assert explorers.mean.shape[1] == DOMAINS[file.stem].obs_dim
+
+
+def test_the_paper_s_three_domains_have_explorers():
+    assert sorted(file.stem for file in shipped.FOLDER.glob("*.npz")) == sorted(PAPERS)
+
+
+@pytest.mark.parametrize("domain", PAPERS)
+def test_make_explorers_runs_the_command_of_the_card(domain):
+    """And that command, with its defaults of today, keeps the actors that ship."""
+    card = shipped.read_card(domain)
+    assert f"\t$(BIN)/{card['command']}" in (ROOT / "Makefile").read_text().splitlines()
+    source = (ROOT / "zsrl_jax/commands/explorers.py").read_text()
+    flags = dict(re.findall(r'DEFINE_integer\("(\w+)", (\d+)', source))
+    flags |= dict(re.findall(r"--(\w+)=(\d+)", card["command"]))
+    kept = making.ages(int(flags["episodes"]), int(flags["kept"]), card["recipe"]["num_envs"])
+    assert kept == card["kept_after_episodes"] and card["explorers"] == int(flags["number"])
+    assert card["seeds"][0] == int(flags["first_seed"])
 
 
 @pytest.mark.whole

@@ -117,6 +117,21 @@ def test_named_configs_are_the_cell_of_their_name(file):
 
 
 @pytest.mark.parametrize(
+    ("domain", "scale", "explorer"),
+    [
+        ("cheetah", "laptop", "train"),
+        ("quadruped", "laptop", "train"),
+        ("walker", "laptop", "shipped"),
+        ("walker", "smoke", "train"),
+        *((domain, "paper", "shipped") for domain in ("cheetah", "quadruped", "walker")),
+    ],
+)
+def test_who_explores(domain, scale, explorer):
+    """As README and docs/data.md say."""
+    assert cells.config(domain, "fb", "btd", scale).data.collect.explorer == explorer
+
+
+@pytest.mark.parametrize(
     ("path", "value", "told"),
     [
         ("data.normalize", "nonee", "did you mean 'none'"),

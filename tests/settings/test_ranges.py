@@ -122,11 +122,15 @@ def test_an_encoder_of_ones_own_brings_ranges(monkeypatch):
         ("--config.policy.updates=-3", "experiments.run"),
         ("--config.policy.discount=1.5", "experiments.run"),
         ("--recipe.learning_rate=-1", "experiments.collect"),
+        ("--set=policy.updates=-3", "experiments.paper"),
     ],
 )
 def test_the_commands_refuse_before_anything_is_made(flag, module, tmp_path):
-    config = ["--config=configs/cheetah_fb_btd.py:smoke"] if module.endswith("run") else []
-    folder = "--workdir" if config else "--out"
-    done = command(*config, flag, f"{folder}={tmp_path / 'made'}", module=module)
+    asked = {
+        "experiments.run": ["--config=configs/cheetah_fb_btd.py:smoke"],
+        "experiments.paper": ["main", "--scale=smoke"],
+    }.get(module, [])
+    folder = "--workdir" if module == "experiments.run" else "--out"
+    done = command(*asked, flag, f"{folder}={tmp_path / 'made'}", module=module)
     assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr
     assert "expected" in done.stderr and not (tmp_path / "made").exists()

@@ -102,12 +102,12 @@ SMALL_EXPLORER: dict[str, Any] = {
 }
 
 # Fields that suit one domain, by scale and domain. The walker falls within some steps, so it looks
-# 20 steps ahead instead of 100; its policy is not held near the data, and acts by its critic's
-# choice, which knows far better actions than its actor; its data is played by the explorers that
-# ship. In the maze half of the data is by random actions from any room, because the explorer keeps
-# to the walls; its rewards are paid in few states, so more of them are labelled. The explorers of
-# walker and quadruped make more updates, each of them smaller: after some 40,000 the quadruped gets
-# up.
+# 20 steps ahead instead of 100; its policy is not held near the data, and acts by the choice of its
+# critic, because that knows far better actions than its actor; the explorers that ship play its
+# data. In the maze half of the data is by random actions from any room, because the explorer keeps
+# to the walls; its rewards are paid in few states, so more of them are labelled. An explorer that
+# walker or quadruped trains makes more updates, each of them smaller: after some 40,000 the
+# quadruped gets up.
 OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "walker"): {
         "data": {"collect": SMALL_EXPLORER | {"explorer": "shipped"}},
