@@ -14,7 +14,7 @@ from zsrl_jax.analysis import encoder_studies
 from zsrl_jax.commands.paper.cells import Cell, Place
 from zsrl_jax.files import atomic
 from zsrl_jax.runs import provenance, results
-from zsrl_jax.training.data_source import open_data
+from zsrl_jax.training.data_source import open_data, refuse_unusable
 from zsrl_jax.training.pipeline import complete
 
 KEPT: dict[str, Dataset] = {}
@@ -26,6 +26,7 @@ def do(cell: Cell, place: Place, tell: Callable[[str], object] = str) -> Path:
     folder = cell.folder(place)
     if cell.is_done(place):
         return folder
+    refuse_unusable(cell.config(place))  # again: a job's machine may have fewer devices
     encoder = cell.encoder_cell()
     if encoder is not None:
         adopt(do(encoder, place, tell), folder)
