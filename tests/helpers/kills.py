@@ -228,8 +228,8 @@ def drive(folder: Path, kills: int, inside: int, chains: int, workers: int = 2) 
     if not (folder / "reference" / "results.json").exists():
         finish(folder, folder / "reference")
     with ThreadPoolExecutor(workers) as pool:
-        todo = enumerate(plans(kills, inside, chains))
-        running = [pool.submit(chain, folder, index, plan) for index, plan in todo]
+        numbered = enumerate(plans(kills, inside, chains))
+        running = [pool.submit(chain, folder, index, plan) for index, plan in numbered]
         records = [record for part in running for record in part.result()]
     summary = {"records": records, "seconds": round(time.monotonic() - begun, 1)}
     atomic.write_text(folder / "kills.json", json.dumps(summary, indent=1))

@@ -96,14 +96,14 @@ class Reading:
     ) -> Iterator[tuple[int, Read]]:
         """Yield (index, read) in order, with a few in parallel; find duplicates."""
         workers = min(len(os.sched_getaffinity(0)), 16)
-        todo, flying = iter(indices), deque[tuple[int, Future]]()
+        waiting, flying = iter(indices), deque[tuple[int, Future]]()
         with (
             ThreadPoolExecutor(workers) as pool,
             tqdm(total=len(indices), desc=title, unit="episode", disable=not self.progress) as bar,
         ):
             try:
                 while True:
-                    while len(flying) < 4 * workers and (i := next(todo, None)) is not None:
+                    while len(flying) < 4 * workers and (i := next(waiting, None)) is not None:
                         flying.append((i, pool.submit(work, i)))
                     if not flying:
                         return
