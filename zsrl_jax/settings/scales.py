@@ -56,7 +56,6 @@ SCALES: dict[str, dict[str, Any]] = {
             "horizon": 10,
             "pessimism": 0.0,
         },
-        "infer": {"behaviours": 100},
     },
     "smoke": {
         "seeds": 1,
@@ -123,7 +122,6 @@ OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
             "way_back": True,
             "candidates": 64,
         },
-        "infer": {"behaviours": 0},
     },
     ("laptop", "quadruped"): {
         "data": {"collect": SMALL_EXPLORER},
