@@ -7,13 +7,14 @@
 The constant c is there where training centred its rewards (`intercept`; without it: the paper).
 Then r, r + c and k r (k > 0) get the same z, because a constant in a reward changes no policy.
 
-`behaviours` > 0 (a departure, laptop scale; 0 is the paper) answers a reward or a goal by what the
-data did: each kept sub-trajectory earns m_tau.z per step, and the answer is the mean task vector of
-those that earn most. A policy of behavioural tasks was trained on such vectors, and the z of a
-reward lies outside of them (cosine 0.8 to the nearest), where the policy has to extrapolate.
-`nearest` > 0 takes the mean of the task vectors nearest to z instead. A demonstration's z is such a
-vector already; where training took means of behaviours too (`tasks.behaviours`), so does its
-answer. A one-stage agent (`policy.kind: own`) keeps no task vectors and uses its own z.
+`behaviours` > 0 (a departure, off; 0 is the paper) answers a reward or a goal by what the data did:
+each kept sub-trajectory earns m_tau.z per step, and the answer is the mean task vector of those
+that earn most. A policy of behavioural tasks was trained on such vectors, and the z of a reward
+lies outside of them (cosine 0.8 to the nearest). Weak policies gain by it, good ones do not
+(docs/method.md). `nearest` > 0 takes the mean of the task vectors nearest to z instead. A
+demonstration's z is such a vector already; where training took means of behaviours too
+(`tasks.behaviours`), so does its answer. A one-stage agent (`policy.kind: own`) keeps no task
+vectors and uses its own z.
 
 The one-stage FB agent has z = E[B r] and z = B(g) instead: the same without ridge and constant, on
 phi = C^-1 B with C from the same states.

@@ -7,10 +7,11 @@ import signal
 import pytest
 from helpers.made_up import fill
 
+import zsrl_jax
 from zsrl_jax.commands import cli
 from zsrl_jax.commands.paper import cells, jobs, launch, progress, work
 from zsrl_jax.commands.paper.cells import Cell, Place, cells_of
-from zsrl_jax.commands.paper.plan import check_folders, narrow, study_names, write_plan
+from zsrl_jax.commands.paper.plan import again, check_folders, narrow, study_names, write_plan
 from zsrl_jax.commands.paper.studies import STUDIES
 from zsrl_jax.devices import signals
 from zsrl_jax.errors import ConfigError, TaskError
@@ -43,19 +44,31 @@ def test_paper_scale_has_the_cells_of_the_paper(tmp_path):
     assert all(cell.seeds == 5 for name in STUDIES for cell in cells_of(name, place))
 
 
-def test_laptop_studies_are_short_runs_and_flags_win(tmp_path):
+def test_laptop_studies_are_whole_runs_and_flags_win(tmp_path):
     place = Place(tmp_path, "laptop")
     cell = cells_of("main", place)[0]
-    config = cell.config(place)
-    assert (config.encoder.updates, config.policy.updates) == (5000, 5000)
-    assert "updates" not in cell.name and "--config.policy.updates=5000" in cell.command(place)
+    whole, config = zsrl_jax.config("cheetah", "aenc", "btd", "laptop"), cell.config(place)
+    for stage in ("encoder", "policy"):
+        assert config[stage].updates == whole[stage].updates
     longer = place._replace(fields=(("policy.updates", 20_000),))
     assert cell.config(longer).policy.updates == 20_000
     assert [w for w in cell.command(longer) if "policy.updates" in w] == [
         "--config.policy.updates=20000"
     ]
+    assert "updates" not in cell.name
     oracle = cells_of("main", place)[-1]
-    assert oracle.kind == "oracle" and oracle.config(place).policy.updates == 5000
+    assert oracle.kind == "oracle"
+    assert oracle.config(place).policy.updates == whole.policy.updates
+
+
+def test_a_plan_tells_the_commands_that_go_on_with_it(tmp_path):
+    words = ["all", "--out", "there", "--seeds=5", "--jobs=2", "--set=a.b=3", "--slurm", "x=y"]
+    wanted = "python -m experiments.paper main --seeds=5 --set=a.b=3"
+    assert again("main", words) == wanted
+    place = Place(tmp_path, "smoke")
+    for command in (wanted, wanted, "another"):
+        file = write_plan("main", cells_of("main", place), place, command)
+    assert json.loads(file.read_text())["commands"] == [wanted, "another"]
 
 
 def test_a_place_of_other_settings_is_refused_before_it_is_touched(tmp_path):
@@ -71,7 +84,7 @@ def test_a_place_of_other_settings_is_refused_before_it_is_touched(tmp_path):
     encoder.mkdir(parents=True)
     config = json.loads(every[0].config(place).to_json_best_effort())
     (encoder / "run.json").write_text(json.dumps({"config": config}))  # not finished yet
-    with pytest.raises(ConfigError, match=r"encoder.updates was 5000, now 7; name another --out"):
+    with pytest.raises(ConfigError, match=r"encoder.updates was 15000, now 7; name another --out"):
         check_folders(every, place._replace(fields=(("encoder.updates", 7),)))
 
 

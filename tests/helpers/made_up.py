@@ -27,9 +27,9 @@ def results_of(cell, place: Place, draw: np.random.Generator) -> dict:
     seeds = [config["seed"] + i for i in range(cell.seeds)]
     found = {"scale": place.scale, "seeds": seeds, "config": config,
              "command": cell.command(place), "seconds": {"total": 1.0},
-             "data": {"source": "collected:x", "episodes": 4}}  # fmt: skip
+             "versions": {"zsrl_jax": "1.2.3"}, "data": {"source": "collected:x", "episodes": 4}}  # fmt: skip
     if cell.kind in ("score", "oracle"):
-        returns = draw.uniform(100, 900, (cell.seeds, len(tasks), 1))
+        returns = draw.uniform(100, 900, (cell.seeds, len(tasks), 1)).round(1)
         chance = np.full((len(tasks), 1), 40.0)
         return found | {
             "tasks": tasks,

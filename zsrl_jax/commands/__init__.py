@@ -16,6 +16,7 @@ COMMANDS = {
     "diagnose": "draw the training curves of runs",
     "report": "make one page from runs and studies",
     "paper": "run a study of the paper",
+    "results": "keep studies as small files, and make their page",
     "agents": "pack finished runs as agents that ship",
     "bench": "measure the parts",
     "doctor": "check the machine and what runs left behind",

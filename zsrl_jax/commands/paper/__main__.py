@@ -15,7 +15,7 @@ from zsrl_jax.commands import cli
 from zsrl_jax.commands.paper.cells import Cell, Place, cells_of, parse_fields
 from zsrl_jax.commands.paper.jobs import Jobs, parse_parameters, run_jobs
 from zsrl_jax.commands.paper.launch import accelerators, cores_for_cells, part, run_here, waves
-from zsrl_jax.commands.paper.plan import check_folders, narrow, study_names, tell, write_plan
+from zsrl_jax.commands.paper.plan import again, check_folders, narrow, study_names, tell, write_plan
 from zsrl_jax.commands.paper.progress import Progress
 from zsrl_jax.commands.report.markdown import write_study
 from zsrl_jax.commands.report.tables import as_text
@@ -62,7 +62,7 @@ def main(argv) -> None:
     encoders, rest = waves([cell for cells in plans.values() for cell in cells])
     check_folders([*encoders, *rest], place)
     for name, cells in plans.items():
-        write_plan(name, cells, place)
+        write_plan(name, cells, place, again(name, sys.argv[1:]))
     print(f"{', '.join(names)} at {scale} scale ({reason}): {len(rest)} cells, "
           f"{len(encoders)} encoders shared by them; under {place.root}")  # fmt: skip
     with signals.caught():

@@ -6,7 +6,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from zsrl_jax.commands import usage_of
+from zsrl_jax.commands import program, usage_of
 from zsrl_jax.commands.paper.cells import ENDS, Cell, Place, field_of, quoted
 from zsrl_jax.commands.paper.launch import waves
 from zsrl_jax.commands.paper.studies import PUBLISHED, STUDIES, Study
@@ -18,6 +18,20 @@ from zsrl_jax.runs.identity import differing, facts
 from zsrl_jax.runs.identity import tell as told
 from zsrl_jax.runs.provenance import FILE as RUN
 from zsrl_jax.settings.fields import with_defaults
+
+HOW = ("out", "jobs", "launcher", "slurm")  # flags that change no cell
+
+
+def again(name: str, words: list[str]) -> str:
+    """Return the command that goes on with a study, without where and how its cells are run."""
+    kept, taken = list(program("paper")), False
+    for word in words:
+        flag, sign, _ = word.lstrip("-").partition("=")
+        if taken or (word.startswith("-") and flag in HOW):
+            taken = not (taken or sign)  # the next word is the flag's value
+        else:
+            kept.append(name if word == "all" else word)
+    return quoted(kept)
 
 
 def study_names(args: list[str]) -> list[str]:
@@ -69,14 +83,20 @@ def _decisive(config: ConfigDict, cell: Cell) -> dict[str, Any]:
     return facts(config, stage, "") | {f"{stage}.updates": config[stage].updates}
 
 
-def write_plan(name: str, cells: list[Cell], place: Place) -> Path:
-    """Write a study's cells: what each is, where its results will be, and its command."""
+def write_plan(name: str, cells: list[Cell], place: Place, command: str = "") -> Path:
+    """Write a study's cells: what each is, where its results will be, and its command.
+
+    `command` is the one that plans them; those of earlier, other plans are kept beside it.
+    """
     study = STUDIES[name]
     file = place.root / f"{name}.study.json"
-    rows = _with_earlier([_row(cell, study, place) for cell in cells], file)
+    earlier = _earlier(file)
+    rows = _with_earlier([_row(cell, study, place) for cell in cells], earlier.get("cells", []))
+    commands = [*earlier.get("commands", []), *([command] if command else [])]
     plan: dict[str, Any] = {"name": name, "title": study.title, "axis": study.axis}
     plan |= {
         "scale": place.scale,
+        "commands": list(dict.fromkeys(commands)),
         "cells": rows,
         "published": PUBLISHED if name == "samplers" else {},
     }
@@ -111,12 +131,18 @@ def _value(cell: Cell, config: ConfigDict, axis: str) -> float | None:
     return field_of(config, axis) if axis and cell.kind != "oracle" else None
 
 
-def _with_earlier(rows: list[dict[str, Any]], file: Path) -> list[dict[str, Any]]:
-    """Add the cells that an earlier, wider command planned: a narrower one removes none."""
+def _earlier(file: Path) -> dict[str, Any]:
+    """Return the plan that is there; nothing if there is none or it was cut off."""
     try:
-        earlier = json.loads(file.read_text())["cells"] if file.exists() else []
-    except ValueError:  # it was cut off: write it anew
-        earlier = []
+        return dict(json.loads(file.read_text())) if file.exists() else {}
+    except ValueError:
+        return {}
+
+
+def _with_earlier(
+    rows: list[dict[str, Any]], earlier: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Add the cells that an earlier, wider command planned: a narrower one removes none."""
 
     def mark(row):
         return [row[name] for name in ("kind", "domain", "encoder", "sampler", "value", "fields")]

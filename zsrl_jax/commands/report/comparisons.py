@@ -49,7 +49,7 @@ def comparison(study: Loaded, sampler: str) -> Table:
             "pairs"]  # fmt: skip
     pairs = pairs_of(study, sampler)
     known = [pair for pair in pairs if pair.units]
-    corrected, count = _corrected(study, sampler)
+    corrected, count = corrected_of(study, sampler)
     body, outcomes, undefined = [], [], 0
     for pair in pairs:
         line = [Entry(pair.domain), Entry(pair.encoder), score_entry(pair.uniform),
@@ -69,7 +69,7 @@ def comparison(study: Loaded, sampler: str) -> Table:
     return Table(f"{title}random); {brief(study.rows)}", head, body)
 
 
-def _corrected(study: Loaded, sampler: str) -> tuple[list[float], int]:
+def corrected_of(study: Loaded, sampler: str) -> tuple[list[float], int]:
     """Return p-values of a sampler's cells, corrected for all comparisons of a study, and those."""
     tests = [
         (name, stats.paired_test(pair.above - pair.below))
@@ -134,17 +134,28 @@ def _numbers(pair: Pair, p: float, outcome: str) -> list[Entry]:
     ]
 
 
-def _all_cells(known: list[Pair], width: int) -> list[Entry]:
-    """Show all cells as one: the means over cells of each unit that all of them have."""
-    units = [unit for unit in known[0].units if all(unit in pair.units for pair in known)]
-    line = [Entry("all"), Entry(f"{len(known)} cells")]
-    if not units:
-        return [*line, *(Entry(MISSING, -math.inf) for _ in range(width - 2))]
+def common_units(pairs: list[Pair]) -> list[int]:
+    """Return the units that all cells have."""
+    return [unit for unit in pairs[0].units if all(unit in pair.units for pair in pairs)]
+
+
+def over_cells(pairs: list[Pair], units: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return [unit] means over cells, above the random policy: of a sampler, and of uniform."""
     above, below = (
-        np.mean([[getattr(pair, side)[pair.units.index(unit)] for unit in units] for pair in known],
+        np.mean([[getattr(pair, side)[pair.units.index(unit)] for unit in units] for pair in pairs],
                 axis=0)
         for side in ("above", "below")
     )  # fmt: skip
+    return above, below
+
+
+def _all_cells(known: list[Pair], width: int) -> list[Entry]:
+    """Show all cells as one: the means over cells of each unit that all of them have."""
+    units = common_units(known)
+    line = [Entry("all"), Entry(f"{len(known)} cells")]
+    if not units:
+        return [*line, *(Entry(MISSING, -math.inf) for _ in range(width - 2))]
+    above, below = over_cells(known, units)
     won = float(np.mean([pair.improvement for pair in known]))
     whole = known[0]._replace(units=units, above=above, below=below, improvement=won)
     return [*line, Entry(""), Entry(""), *_numbers(whole, math.nan, "")]

@@ -125,9 +125,9 @@ def mark_missing(axis, x: float | None, what: str = "", shade: str = "#b00020") 
     before[key] = before.get(key, 0) + 1
 
 
-def save(chart: Chart, folder: Path) -> list[Path]:
-    """Write a figure as PNG and PDF."""
-    files = [folder / f"{chart.name}.{kind}" for kind in ("png", "pdf")]
+def save(chart: Chart, folder: Path, kinds: tuple[str, ...] = ("png", "pdf")) -> list[Path]:
+    """Write a figure as PNG and PDF, or as one of them."""
+    files = [folder / f"{chart.name}.{kind}" for kind in kinds]
     files[0].parent.mkdir(parents=True, exist_ok=True)
     for file in files:
         fixed = {"CreationDate": None} if file.suffix == ".pdf" else {"Software": None}

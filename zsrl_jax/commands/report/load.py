@@ -94,6 +94,7 @@ class Loaded(NamedTuple):
     rows: list[Row]
     published: dict[str, dict[str, list[float]]]
     place: str  # its folder below the report's root; each scale has its own
+    commands: tuple[str, ...] = ()  # that planned its cells, without where and how they ran
 
     def pick(self, **wanted: Any) -> list[Row]:
         """Return the rows with these properties."""
@@ -135,7 +136,8 @@ def load_study(file: Path, place: str = ".") -> Loaded:
             results = None  # they are of other settings than the plan's
         rows.append(Row(folder=folder, results=results, **own))
     facts = {name: plan[name] for name in ("name", "title", "scale", "axis", "published")}
-    return Loaded(rows=joined(rows), place=place, **facts)
+    commands = tuple(plan.get("commands", ()))
+    return Loaded(rows=joined(rows), place=place, commands=commands, **facts)
 
 
 def joined(rows: list[Row]) -> list[Row]:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from zsrl_jax.commands.report import figures
 from zsrl_jax.commands.report.figures import Chart
-from zsrl_jax.commands.report.load import Row, load_study
+from zsrl_jax.commands.report.load import Loaded, Row, load_study
 from zsrl_jax.commands.report.page import relative
 from zsrl_jax.commands.report.stamps import stamp
 from zsrl_jax.commands.report.studies import Section, make_section
@@ -22,7 +22,7 @@ def make_markdown(title: str, sections: Sequence[Section], extra: Sequence[Chart
     """Return the report; figures are the PNG files beside it."""
     lines = [f"# {escape(title)}", "", escape(stamp(list(runs))), ""]
     for section in sections:
-        lines += _section(section, "figures/", out)
+        lines += section_lines(section, "figures/", out)
     for chart in extra:
         lines += ["## Learning curves", "", *_picture(chart, "figures/")]
     lines += ["## Runs", "", "| folder | command |", "|---|---|"]
@@ -36,7 +36,7 @@ def write_study(file: Path, folder: Path) -> tuple[Section, list[Path]]:
     files = [path for chart in section.charts for path in figures.save(chart, folder)]
     figures.close(section.charts)
     page = folder / f"{section.study.name}.md"
-    write_text(page, "\n".join(_section(section, "", folder)))
+    write_text(page, "\n".join(section_lines(section, "", folder)))
     return section, [*files, page]
 
 
@@ -52,12 +52,11 @@ def code(text: str) -> str:
     return f"{ticks}{room}{' '.join(text.split())}{room}{ticks}".replace("|", "\\|")
 
 
-def _section(section: Section, folder: str, out: Path) -> list[str]:
-    study, lost = section.study, section.study.missing()
+def section_lines(section: Section, folder: str, out: Path) -> list[str]:
+    """Return one study: what is missing, its notes, figures, films and tables."""
+    study = section.study
     lines = [f"## {study.name} ({escape(study.scale)} scale)", "", f"{escape(study.title)}.", ""]
-    if lost:
-        lines += [f"{len(lost)} of {len(study.runs())} cells are missing:", ""]
-        lines += [f"- {escape(row.folder.name)}: {code(row.command)}" for row in lost] + [""]
+    lines += _missing(study)
     for note in section.notes:
         lines += [escape(note), ""]
     for chart in section.charts:
@@ -69,6 +68,18 @@ def _section(section: Section, folder: str, out: Path) -> list[str]:
                   "|" + "---|" * len(table.head)]  # fmt: skip
         lines += [_line([entry.text for entry in row]) for row in table.body] + [""]
     return lines
+
+
+def _missing(study: Loaded) -> list[str]:
+    """Return what is missing of a study, with the commands that make it."""
+    lost = study.missing()
+    if not lost:
+        return []
+    if lost[0].command:
+        lines = [f"{len(lost)} of {len(study.runs())} cells are missing:", ""]
+        return lines + [f"- {escape(row.folder.name)}: {code(row.command)}" for row in lost] + [""]
+    lines = [f"{len(lost)} of {len(study.runs())} runs are missing. This goes on with them:", ""]
+    return [*lines, *(f"    {command}" for command in study.commands), ""]
 
 
 def _line(texts: Sequence[str]) -> str:
