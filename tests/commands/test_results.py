@@ -106,6 +106,11 @@ def test_the_sentence_has_the_study_s_numbers(place, tmp_path):
     assert "(95 %: -15 to 135, p = 0.074)" in told  # 4.303 x 17.32 = 74.5
     assert "1.60 times the score (0.85 to 2.35)" in told  # (140 - 40) becomes 160; 74.5 / 100
     lines = published.wrapped([f"- {told}"])
+    table = published.scores_table(one(place.out), "docs/")
+    assert (
+        table[2]
+        == "| [cheetah](docs/cheetah.md) | 40 | 50 | **200** (200 to 200), 3 | 200 to 200 | 600 |"
+    )
     assert max(map(len, lines)) <= 100 and " ".join(" ".join(lines).split()) == f"- {told}"
 
 
@@ -114,7 +119,8 @@ def test_the_readme_s_block_is_replaced_and_nothing_else(place, tmp_path):
     readme.write_text(f"before\n\n{published.BEGIN}\nold\n{published.END}\n\nafter\n")
     published.update_readme(readme, one(place.out), "docs/x.png", "docs/studies.md")
     text = readme.read_text()
-    assert text.startswith(f"before\n\n{published.BEGIN}\n- **cheetah**")
+    assert text.startswith(f"before\n\n{published.BEGIN}\n| of 1000 |")
+    assert "\n- **cheetah**" in text and "(docs/walker.md)" in text
     assert text.endswith(f"{published.END}\n\nafter\n") and "old" not in text
     assert "(docs/x.png)" in text and "(docs/studies.md)" in text
     readme.write_text("no marks")

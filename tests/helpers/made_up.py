@@ -27,7 +27,8 @@ def results_of(cell, place: Place, draw: np.random.Generator) -> dict:
     seeds = [config["seed"] + i for i in range(cell.seeds)]
     found = {"scale": place.scale, "seeds": seeds, "config": config,
              "command": cell.command(place), "seconds": {"total": 1.0},
-             "versions": {"zsrl_jax": "1.2.3"}, "data": {"source": "collected:x", "episodes": 4}}  # fmt: skip
+             "versions": {"zsrl_jax": "1.2.3"},
+             "data": {"source": "collected:x", "episodes": 4}}  # fmt: skip
     if cell.kind in ("score", "oracle"):
         returns = draw.uniform(100, 900, (cell.seeds, len(tasks), 1)).round(1)
         chance = np.full((len(tasks), 1), 40.0)
@@ -35,6 +36,8 @@ def results_of(cell, place: Place, draw: np.random.Generator) -> dict:
             "tasks": tasks,
             "returns": returns.tolist(),
             "random": chance.tolist(),
+            "data_mean": [50.0] * len(tasks),
+            "data_best": [600.0] * len(tasks),
         }
     if cell.kind == "dilution":
         trace = [1 / config["encoder"]["dim"]] * cell.seeds

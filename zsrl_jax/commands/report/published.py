@@ -145,7 +145,7 @@ def make_page(studies: Sequence[Loaded], peers: Sequence[dict[str, Any]], page: 
     lines = [ABOUT]
     main = next((study for study in studies if study.name == "main"), None)
     if main:
-        lines += [*(f"- {told}" for told in sentences(main)), ""]
+        lines += [*scores_table(main), "", *(f"- {told}" for told in sentences(main)), ""]
     lines += peer_lines(main, peers)
     for section in sections:
         lines += section_lines(section, place, page.parent)
@@ -158,16 +158,40 @@ def sentences(main: Loaded) -> list[str]:
     return [sentence(one) for one in against(main, "btd")]
 
 
+def scores_table(main: Loaded, pages: str = "") -> list[str]:
+    """Return a table of the named runs' scores, a row per domain: over seeds, beside its data's."""
+    head = ["of 1000", "random policy", "data, mean episode", "agent, seeds", "95 % interval",
+            "data, best 100 steps"]  # fmt: skip
+    lines = [_line(head), "|" + "---|" * len(head)]
+    for domain in main.names("domain"):
+        for row in main.pick(**(OURS | {"domain": domain})):
+            if not row.scores.size:
+                continue
+            seeds, found = row.scores.mean(axis=1), row.interval()
+            random, mean, best = (
+                np.mean([np.mean(run.results[name]) for run in row.runs() if run.results])
+                for name in ("random", "data_mean", "data_best")
+            )
+            told = f"**{found.value:.0f}** ({seeds.min():.0f} to {seeds.max():.0f}), {len(seeds)}"
+            between = f"{found.low:.0f} to {found.high:.0f}" if len(seeds) > 1 else "one seed"
+            name = f"[{domain}]({pages}{domain}.md)" if pages else domain
+            values = name, f"{random:.0f}", f"{mean:.0f}", told, between, f"{best:.0f}"
+            lines.append(_line(values))
+    return lines
+
+
 def update_readme(readme: Path, main: Loaded, picture: str, page: str) -> None:
-    """Put the main study's sentences and figure between the README's marks."""
+    """Put the main study's scores, sentences and figure between the README's marks."""
     text = readme.read_text()
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
         raise DataError(f"'{readme}' has no marks: expected the lines '{BEGIN}' and '{END}'")
     told = [f"- {sentence}" for sentence in sentences(main)]
-    block = [BEGIN, *wrapped(told), "", f"![uniform and behavioural tasks, by encoder]({picture})",
-             "", f"[All studies, and the commands that go on with them]({page})", END]  # fmt: skip
+    pages = page.removesuffix(Path(page).name)
+    block = [BEGIN, *scores_table(main, pages), "", *wrapped(told), "",
+             f"![uniform and behavioural tasks, by encoder]({picture})", "",
+             f"[All studies, and the commands that go on with them]({page})", END]  # fmt: skip
     write_text(readme, head + "\n".join(block) + tail)
 
 
