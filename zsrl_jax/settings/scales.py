@@ -23,7 +23,7 @@ SCALES: dict[str, dict[str, Any]] = {
             "normalize": "standard",
             "episodes": 512,
             "collect": {
-                "explorer": "train",
+                "explorer": "shipped",
                 "num_envs": 32,
                 "width": 256,
                 "rnd_width": 256,
@@ -36,7 +36,7 @@ SCALES: dict[str, dict[str, Any]] = {
             },
         },
         "encoder": {
-            "updates": 15_000,
+            "updates": 8000,
             "batch": 512,
             "hidden": (128, 128, 128),
             "learning_rate": 3e-4,
@@ -45,7 +45,7 @@ SCALES: dict[str, dict[str, Any]] = {
         "policy": {
             "updates": 40_000,
             "num_tasks": 32,
-            "per_task": 16,
+            "per_task": 4,
             "width": 128,
             "learning_rate": 3e-4,
             "head_norm": True,
@@ -102,20 +102,19 @@ SMALL_EXPLORER: dict[str, Any] = {
 
 # Fields that suit one domain, by scale and domain. The walker falls within some steps, so it looks
 # 20 steps ahead instead of 100; its policy is not held near the data, and acts by the choice of its
-# critic, because that knows far better actions than its actor; the explorers that ship play its
-# data. In the maze half of the data is by random actions from any room, because the explorer keeps
-# to the walls; its rewards are paid in few states, so more of them are labelled. An explorer that
-# walker or quadruped trains makes more updates, each of them smaller: after some 40,000 the
-# quadruped gets up.
+# critic, because that knows far better actions than its actor. In the maze, which has no explorers
+# that ship, half of the data is by random actions from any room, because the explorer keeps to the
+# walls; its rewards are paid in few states, so more of them are labelled. An explorer that walker
+# or quadruped trains (`data.collect.explorer=train`) makes more updates, each of them smaller:
+# after some 40,000 the quadruped gets up.
 OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "walker"): {
-        "data": {"collect": SMALL_EXPLORER | {"explorer": "shipped"}},
-        "encoder": {"discount": 0.95, "updates": 8000},
+        "data": {"collect": SMALL_EXPLORER},
+        "encoder": {"discount": 0.95},
         "tasks": {"discount": 0.95, "max_length": 100},
         "policy": {
             "updates": 20_000,
             "discount": 0.95,
-            "per_task": 4,
             "learning_rate": 1e-3,
             "horizon": 3,
             "behaviour": 0.0,
@@ -123,11 +122,7 @@ OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
             "candidates": 64,
         },
     },
-    ("laptop", "quadruped"): {
-        "data": {"collect": SMALL_EXPLORER},
-        "encoder": {"updates": 8000},
-        "policy": {"per_task": 4},
-    },
+    ("laptop", "quadruped"): {"data": {"collect": SMALL_EXPLORER}},
     ("laptop", "point_mass_maze"): {
         "data": {
             "episodes": 256,

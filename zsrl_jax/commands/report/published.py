@@ -75,7 +75,9 @@ def sentence(one: Against) -> str:
     if lost := one.outcomes.count(stats.LOSS):
         told += f", and significantly behind with {lost}"
     mean, p = stats.interval(difference), stats.paired_test(difference)
-    told += f". The difference is {mean.value:.0f} on average over {len(difference)} seeds"
+    number = len(difference)
+    over = f"over {number} seeds" if number > 1 else "in one seed"
+    told += f". The difference is {mean.value:.0f} on average {over}"
     if math.isfinite(mean.low):
         told += f" (95 %: {mean.low:.0f} to {mean.high:.0f}, p = {p:.2g})"
     gain = stats.ratio(one.above, one.below)

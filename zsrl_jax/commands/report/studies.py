@@ -100,6 +100,12 @@ def draw_samplers(study: Loaded) -> Section:
     return Section(study, drawn, [*compared, *tables.by_task(study)])
 
 
+def draw_settings(study: Loaded) -> Section:
+    """Draw bars by settings; compare samplers under each."""
+    tabled = [*comparisons.comparisons(study), *tables.by_task(study)]
+    return Section(study, [charts.setting_bars(study)], tabled)
+
+
 def draw_dilution(study: Loaded) -> Section:
     """Draw the variance of returns against d."""
     return Section(study, [lines.dilution(study)], [measures.dilution_table(study)])
@@ -121,6 +127,7 @@ SECTIONS: dict[str, Callable[[Loaded], Section]] = {
     "dimension": draw_along,
     "alpha": draw_along,
     "samplers": draw_samplers,
+    "settings": draw_settings,
     "dilution": draw_dilution,
     "components": draw_components,
     "subtrajectories": draw_along,
