@@ -84,7 +84,7 @@ def test_a_place_of_other_settings_is_refused_before_it_is_touched(tmp_path):
     encoder.mkdir(parents=True)
     config = json.loads(every[0].config(place).to_json_best_effort())
     (encoder / "run.json").write_text(json.dumps({"config": config}))  # not finished yet
-    with pytest.raises(ConfigError, match=r"encoder.updates was 15000, now 7; name another --out"):
+    with pytest.raises(ConfigError, match=r"encoder.updates was 8000, now 7; name another --out"):
         check_folders(every, place._replace(fields=(("encoder.updates", 7),)))
 
 
@@ -224,7 +224,7 @@ def test_collections_that_cannot_be_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match=r"--collections=5: the data is given \('.*mine.npz'\)"):
         cells_of("main", Place(tmp_path, "laptop", StudySize((), (), 5, (), 5), given))
     (first, *_) = cells_of("main", Place(tmp_path, "laptop", None, given))
-    assert first.seeds == 3 and first.collection is None  # there is nothing to spread them over
+    assert first.seeds == 5 and first.collection is None  # there is nothing to spread them over
 
 
 def test_a_study_is_cut_off_between_collections(tmp_path):

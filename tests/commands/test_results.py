@@ -180,3 +180,16 @@ def test_the_project_s_page_and_readme_are_those_of_its_kept_studies(tmp_path):
     assert readme.read_text() == (ROOT / "README.md").read_text()
     known = [run for study in studies for run in study.runs() if run.results]
     assert known and all(np.isfinite(run.mean) for run in known)
+
+
+def test_cells_are_named_by_the_settings_that_differ(tmp_path):
+    place = Place(tmp_path, "laptop", StudySize((), ("fb",), 2))
+    fill(place, "settings", "dimension")
+    dimension, settings = sorted(load_studies(tmp_path), key=lambda study: study.name)
+    assert [pair.encoder for pair in comparisons.pairs_of(settings, "btd")] == [
+        "fb", "fb, center False", "fb, nearest 100", "fb, way_back True, learning_rate 0.001",
+    ]  # fmt: skip
+    first = dimension.rows[0]
+    assert "encoder.hidden" in first.fields and dimension.settings_of(first) == []
+    labels = [pair.encoder for pair in comparisons.pairs_of(dimension, "btd")]
+    assert labels == [f"fb, dim {d}" for d in (50, 100, 250, 500, 1000)]

@@ -41,7 +41,7 @@ def test_an_encoder_s_config_has_its_own_fields_alone(encoder):
         section = cells.config("cheetah", encoder, "btd", scale).encoder
         assert set(section) == common | set(ENCODERS[encoder].default_config())
         assert section.updates == {
-            "paper": 2_000_000 if encoder == "fb" else 100_000, "laptop": 15_000, "smoke": 60,
+            "paper": 2_000_000 if encoder == "fb" else 100_000, "laptop": 8000, "smoke": 60,
         }[scale]  # fmt: skip
 
 
@@ -119,11 +119,12 @@ def test_named_configs_are_the_cell_of_their_name(file):
 @pytest.mark.parametrize(
     ("domain", "scale", "explorer"),
     [
-        ("cheetah", "laptop", "train"),
-        ("quadruped", "laptop", "train"),
-        ("walker", "laptop", "shipped"),
+        *(
+            (d, s, "shipped")
+            for d in ("cheetah", "quadruped", "walker")
+            for s in ("laptop", "paper")
+        ),
         ("walker", "smoke", "train"),
-        *((domain, "paper", "shipped") for domain in ("cheetah", "quadruped", "walker")),
     ],
 )
 def test_who_explores(domain, scale, explorer):

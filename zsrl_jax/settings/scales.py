@@ -184,7 +184,7 @@ DOMAINS = ("cheetah", "walker", "quadruped")  # the paper's
 ENCODERS = ("aenc", "trans", "lra_p", "lra_sr", "byol", "byol_gamma", "fb")
 STUDY_SIZES = {
     "paper": StudySize(DOMAINS, ENCODERS, 5, collections=1),  # ExORL has one per domain
-    "laptop": StudySize(("cheetah",), ENCODERS, 3),
+    "laptop": StudySize(("cheetah",), ENCODERS, 5),
     "smoke": StudySize(("cheetah",), ("fb",), 2, collections=1),
 }
 

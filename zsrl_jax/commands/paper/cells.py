@@ -72,7 +72,7 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """Name the cell by what it is."""
-        marks = [f"{path.split('.')[-1]}{value}" for path, value in self.fields]
+        marks = [f"{path.split('.')[-1]}{_brief(value)}" for path, value in self.fields]
         marks += [] if self.collection is None else [f"collection{self.collection}"]
         stem = f"{self.domain}_{self.encoder}"
         stem += "" if self.kind == "encoder" else f"_{self.sampler}"
@@ -110,6 +110,11 @@ class Cell(NamedTuple):
             return False
         stored = json.loads(with_defaults(results["config"]).to_json_best_effort())
         return stored == json.loads(self.config(place).to_json_best_effort())
+
+
+def _brief(value: Any) -> str:
+    """Return a value as part of a folder's name."""
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _study_command(cell: Cell, place: Place) -> list[str]:
@@ -182,6 +187,7 @@ def cells_of(name: str, place: Place) -> list[Cell]:
                     cells.append(_plain(cell, place))
         if study.oracle:
             cells.append(Cell("oracle", domain, "oracle", "all", size["seeds"]))
+        cells = list(dict.fromkeys(cells))  # a variant may be the preset itself
         found += _spread(cells, size["collections"], place)
     return found
 
@@ -210,7 +216,8 @@ def _spread(cells: list[Cell], collections: int, place: Place) -> list[Cell]:
 def _fields(study: Study, scale: str) -> list[Fields]:
     values = study.values.get(scale, (None,))
     along = [((study.axis, value),) if study.axis else () for value in values]
-    return [(*tuple(variant.items()), *point) for variant in study.variants for point in along]
+    common = tuple(study.fields.get(scale, {}).items())
+    return [(*common, *variant.items(), *point) for variant in study.variants for point in along]
 
 
 def _deviating(cell: Cell, place: Place, fields: Fields) -> Fields:

@@ -1,8 +1,7 @@
 """The studies as tables: the cells of each at each scale. Data only; `cells` makes runs of them.
 
-Laptop scale is what two cores do in an evening: cheetah, three seeds with a collection each, a
-third of a run's encoder updates and an eighth of its policy updates. `--domains`, `--seeds`,
-`--collections` and `--set` ask for more.
+Laptop scale is what two cores do in a night: cheetah, five seeds with a collection each, whole
+runs of the preset. `--domains`, `--encoders`, `--seeds` and others narrow or widen it.
 Smoke scale runs every study end to end in a minute or two and says nothing about the method: one
 domain, one or two encoders, two seeds, 60 updates, two or three points per axis.
 """
@@ -19,6 +18,7 @@ class Study(NamedTuple):
     axis: str = ""  # the config field that varies along the chart
     values: dict[str, tuple] = {}  # of that field, by scale
     variants: tuple[dict[str, Any], ...] = ({},)  # fields set for a second copy of all cells
+    fields: dict[str, dict[str, Any]] = {}  # by scale, set in all cells
     sizes: dict[str, dict[str, Any]] = {}  # by scale, what differs from SIZES or from `samplers`
     oracle: bool = False  # also TD3 on each task's true reward, as a reference
     options: dict[str, dict[str, Any]] = {}  # by scale, for kinds that are not runs
@@ -43,10 +43,11 @@ STUDIES = {
         axis="encoder.dim",
         values={
             "paper": (50, 100, 250, 500, 750, 1000),
-            "laptop": (50, 100, 500),
+            "laptop": (50, 100, 250, 500, 1000),
             "smoke": (4, 8),
         },
-        sizes={"laptop": {"encoders": ("lra_p",)}},
+        fields={"laptop": {"encoder.hidden": (128, 128, 1024)}},  # the last one bounds phi's rank
+        sizes={"laptop": {"encoders": ("lra_p", "fb"), "seeds": 3}},
         oracle=True,
     ),
     "alpha": Study(
@@ -71,6 +72,21 @@ STUDIES = {
             "smoke": {"samplers": ("uniform", "subtraj", "btd")},
         },
         oracle=True,
+    ),
+    "settings": Study(
+        "Uniform and BTD tasks on FB features: the preset, and other settings of it",
+        samplers=("uniform", "btd"),
+        variants=(
+            {},
+            {"tasks.center": False},
+            {"infer.nearest": 100},
+            {"policy.way_back": True, "policy.learning_rate": 1e-3},
+        ),
+        sizes={
+            "paper": {"encoders": ("fb",)},
+            "laptop": {"encoders": ("fb",)},
+            "smoke": {"encoders": ("fb",)},
+        },
     ),
     "dilution": Study(
         "Signal dilution: variance of returns over behaviours against d",
@@ -105,7 +121,7 @@ STUDIES = {
         axis="tasks.num_subtrajectories",
         values={
             "paper": (10, 100, 1000, 10_000, 100_000, 1_000_000),
-            "laptop": (10, 100, 1000, 10_000, 100_000),
+            "laptop": (10, 100, 1000, 10_000, 100_000, 1_000_000),
             "smoke": (10, 500),
         },
         sizes={

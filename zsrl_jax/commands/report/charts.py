@@ -49,13 +49,14 @@ def bars(study: Loaded) -> Chart:
 def setting_bars(study: Loaded) -> Chart:
     """Draw a panel per domain: both samplers' mean score under each group of settings."""
     domains, samplers = study.names("domain"), study.names("sampler")
-    labels = list(dict.fromkeys(_settings(row) for row in study.rows if row.kind != "oracle"))
+    known = {id(row): "\n".join(study.settings_of(row)) or "preset" for row in study.rows}
+    labels = list(dict.fromkeys(known[id(row)] for row in study.pick(kind="score")))
     figure, axes = panels(len(domains), width=1.6 + 0.9 * len(labels), room=1.5)
     for axis, domain in zip(axes, domains, strict=True):
         for row in study.pick(domain=domain, kind="score"):
             j = samplers.index(row.sampler) - (len(samplers) - 1) / 2
             width = 0.8 / len(samplers)
-            _bar(axis, labels.index(_settings(row)) + j * width, width, row, row.sampler)
+            _bar(axis, labels.index(known[id(row)]) + j * width, width, row, row.sampler)
         reference_lines(axis, study, domain)
         axis.set_xticks(range(len(labels)), labels, fontsize=8)
         axis.set_ylim(0, max(axis.get_ylim()[1], 1.0))
@@ -64,12 +65,6 @@ def setting_bars(study: Loaded) -> Chart:
     legend(figure, [*(patch(name, colour(name)) for name in samplers), *reference_keys(study)])
     caption = f"Mean return over a domain's tasks, with 95 % intervals ({OVER}). Dotted: random "
     return finish(study.name, caption + "policy.", figure, study.rows)
-
-
-def _settings(row: Row) -> str:
-    """Return what differs from the preset, a line per field."""
-    told = [f"{name.split('.')[-1]} {value}" for name, value in row.fields.items()]
-    return "\n".join(told) or "preset"
 
 
 def _bar(axis, x: float, width: float, row: Row | None, sampler: str) -> None:

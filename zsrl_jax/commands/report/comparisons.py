@@ -89,8 +89,7 @@ def pairs_of(study: Loaded, sampler: str) -> list[Pair]:
         rows = [row for row in study.pick(domain=domain) if row.sampler in (UNIFORM, sampler)]
         cells: dict[str, list[Row]] = {}
         for row in rows:
-            fields = {name: value for name, value in row.fields.items() if name != study.axis}
-            label = [row.encoder, *(f"{k.split('.')[-1]} {v}" for k, v in fields.items())]
+            label = [row.encoder, *study.settings_of(row)]
             if study.axis and row.value is not None:
                 label.append(f"{study.axis.split('.')[-1]} {row.value:g}")
             cells.setdefault(", ".join(label), []).append(row)

@@ -104,6 +104,16 @@ class Loaded(NamedTuple):
         """Return the values of a property in the study's order."""
         return list(dict.fromkeys(getattr(r, what) for r in self.rows if r.kind != "oracle"))
 
+    def settings_of(self, row: Row) -> list[str]:
+        """Return a cell's fields that other cells have otherwise, without the axis."""
+        others = [r.fields for r in self.rows if r.kind != "oracle"]
+        own = {path: value for path, value in row.fields.items() if path != self.axis}
+        return [
+            f"{path.split('.')[-1]} {value}"
+            for path, value in own.items()
+            if any(fields.get(path) != value for fields in others)
+        ]
+
     def runs(self) -> list[Row]:
         """Return every run of every cell."""
         return [run for row in self.rows for run in row.runs()]

@@ -86,8 +86,7 @@ def by_task(study: Loaded) -> list[Table]:
 
 
 def _task_line(study: Loaded, row: Row, tasks: list[str], title: str = "") -> list[Entry]:
-    name = row.sampler + "".join(f", {k.split('.')[-1]} {v}" for k, v in row.fields.items()
-                                 if k != study.axis)  # fmt: skip
+    name = ", ".join([row.sampler, *study.settings_of(row)])
     line = [Entry(title), Entry("")] if title else [Entry(row.encoder), Entry(name)]
     if study.axis:
         line.append(Entry(f"{row.value:g}", row.value) if row.value is not None else Entry(""))
