@@ -2,7 +2,7 @@
 
     python -m experiments.run --config=configs/cheetah_fb_btd.py        # or :laptop, :paper, :smoke
 
-At laptop scale the run takes some 10 minutes on one core, 3 of them to collect.
+At laptop scale the run takes some 4 minutes on one core, one of them to play its data.
 Scores and what was tried: docs/results/cheetah.md.
 """
 

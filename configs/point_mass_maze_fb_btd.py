@@ -2,7 +2,7 @@
 
 python -m experiments.run --config=configs/point_mass_maze_fb_btd.py   # or :laptop, :paper, :smoke
 
-No run at laptop scale has been finished yet, so neither its time nor its scores are known.
+A run at laptop scale does not solve it yet: docs/environments.md.
 """
 
 from zsrl_jax.settings.by_name import NAMES

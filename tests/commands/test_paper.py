@@ -63,8 +63,10 @@ def test_laptop_studies_are_whole_runs_and_flags_win(tmp_path):
 
 def test_a_plan_tells_the_commands_that_go_on_with_it(tmp_path):
     words = ["all", "--out", "there", "--seeds=5", "--jobs=2", "--set=a.b=3", "--slurm", "x=y"]
-    wanted = "python -m experiments.paper main --seeds=5 --set=a.b=3"
-    assert again("main", words) == wanted
+    wanted = "python -m experiments.paper main --seeds=5 --set=a.b=3 --scale=laptop"
+    assert (
+        again("main", words, "laptop") == again("main", [*words, "--scale=laptop"], "x") == wanted
+    )
     place = Place(tmp_path, "smoke")
     for command in (wanted, wanted, "another"):
         file = write_plan("main", cells_of("main", place), place, command)
@@ -204,7 +206,7 @@ def test_laptop_seeds_have_collections_of_their_own(tmp_path):
 
 
 def test_collections_share_seeds_out_and_start_where_flags_say(tmp_path):
-    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 6, (), 3), (("data.seed", 7),))
+    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 6, 3), (("data.seed", 7),))
     found = cells_of("task_space", place)
     seen = [(c.seeds, c.config(place).seed, c.config(place).data.seed) for c in found]
     assert seen == [(2, 0, 7), (2, 2, 8), (2, 4, 9)]
@@ -215,14 +217,14 @@ def test_collections_share_seeds_out_and_start_where_flags_say(tmp_path):
 
 def test_collections_that_cannot_be_are_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("ZSRL_DATA", raising=False)
-    uneven = Place(tmp_path, "smoke", StudySize((), (), 5, (), 2))
+    uneven = Place(tmp_path, "smoke", StudySize((), (), 5, 2))
     with pytest.raises(ConfigError, match=r"--collections=2 with 5 seeds: .* --seeds=6"):
         cells_of("main", uneven)
     data = tmp_path / "mine.npz"
     data.touch()
     given = (("data.path", str(data)), ("data.format", "store"))
     with pytest.raises(ConfigError, match=r"--collections=5: the data is given \('.*mine.npz'\)"):
-        cells_of("main", Place(tmp_path, "laptop", StudySize((), (), 5, (), 5), given))
+        cells_of("main", Place(tmp_path, "laptop", StudySize((), (), 5, 5), given))
     (first, *_) = cells_of("main", Place(tmp_path, "laptop", None, given))
     assert first.seeds == 5 and first.collection is None  # there is nothing to spread them over
 

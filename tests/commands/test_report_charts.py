@@ -217,7 +217,7 @@ def test_lost_encoders_are_told(tmp_path):
 
 
 def test_collections_of_a_cell_are_one_row_and_its_units(tmp_path):
-    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 4, (), 2))
+    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 4, 2))
     fill(place, "main")
     value = {0: [100.0, 120.0], 1: [200.0, 220.0]}
     table, study = compared(
@@ -248,7 +248,7 @@ def test_collections_of_a_cell_are_one_row_and_its_units(tmp_path):
 
 
 def test_a_collection_that_is_missing_takes_only_its_seeds(tmp_path):
-    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 3, (), 3))
+    place = Place(tmp_path, "smoke", StudySize((), ("fb",), 3, 3))
     fill(place, "main", "dilution", "task_space")
     lost = next(c for c in cells_of("main", place) if c.sampler == "btd" and c.collection == 1)
     (lost.folder(place) / "results.json").unlink()
@@ -268,7 +268,7 @@ def test_a_collection_that_is_missing_takes_only_its_seeds(tmp_path):
 
 
 def test_a_study_of_an_earlier_version_is_read(tmp_path):
-    place = Place(tmp_path, "laptop", StudySize((), (), 3, (), 1))  # as it was then
+    place = Place(tmp_path, "laptop", StudySize((), (), 3, 1))  # as it was then
     fill(place, "main")
     file = place.root / "main.study.json"
     plan = json.loads(file.read_text())

@@ -4,11 +4,15 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 from helpers.made_up import fill
 
+from zsrl_jax.commands import results
 from zsrl_jax.commands.paper.cells import Place, cells_of
+from zsrl_jax.commands.paper.plan import write_plan
+from zsrl_jax.commands.paper.studies import STUDIES
 from zsrl_jax.commands.report import comparisons, published, tables
 from zsrl_jax.commands.report.kept import keep, load_kept
 from zsrl_jax.commands.report.load import load_studies
@@ -32,13 +36,17 @@ def one(folder):
     return study
 
 
+def kept(runs, folder):
+    return keep(load_studies(runs), folder)
+
+
 def words(study):
     found = [*comparisons.comparisons(study), comparisons.aggregate(study), *tables.by_task(study)]
     return [[table.title, [[entry.text for entry in row] for row in table.body]] for table in found]
 
 
 def test_a_kept_study_draws_the_tables_of_its_runs(place, tmp_path):
-    file = keep(one(place.out), tmp_path / "kept")
+    (file,) = kept(place.out, tmp_path / "kept")
     (study,) = load_kept(tmp_path / "kept")
     assert words(study) == words(one(place.out)) and "missing" not in str(words(study))
     assert file.name == "main_laptop.json" and str(tmp_path) not in file.read_text()
@@ -53,7 +61,7 @@ def test_a_seed_that_failed_is_kept_as_failed(place, tmp_path):
     results = json.loads(file.read_text())
     results["returns"] = [[[None]] * 4]
     file.write_text(json.dumps(results))
-    keep(one(place.out), tmp_path / "kept")
+    kept(place.out, tmp_path / "kept")
     (study,) = load_kept(tmp_path / "kept")
     assert words(study) == words(one(place.out)) and "(2 of 3 seeds)" in str(words(study))
 
@@ -64,13 +72,13 @@ def test_studies_of_several_folders_are_one_and_what_is_kept_stays(place, tmp_pa
     plan = json.loads((half.root / "main.study.json").read_text())
     plan["cells"] = [cell for cell in plan["cells"] if cell["domain"] == "cheetah"]
     (half.root / "main.study.json").write_text(json.dumps(plan))
-    keep(one(half.out), tmp_path / "kept")
-    keep(one(place.out), tmp_path / "kept")
+    kept(half.out, tmp_path / "kept")
+    kept(place.out, tmp_path / "kept")
     (study,) = load_kept(tmp_path / "kept")
     assert words(study) == words(one(place.out))
     for cell in cells_of("main", place):
         shutil.rmtree(cell.folder(place))  # the runs are gone, the plan is there
-    keep(one(place.out), tmp_path / "kept")
+    kept(place.out, tmp_path / "kept")
     assert words(load_kept(tmp_path / "kept")[0]) == words(study)
 
 
@@ -80,14 +88,14 @@ def test_what_is_missing_is_told_with_the_command_that_goes_on(place, tmp_path):
         shutil.rmtree(cell.folder(place))
     plan = place.root / "main.study.json"
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"commands": ["go on"]}))
-    keep(one(place.out), tmp_path / "kept")
+    kept(place.out, tmp_path / "kept")
     page = tmp_path / "page.md"
     published.make_page(load_kept(tmp_path / "kept"), [], page, tmp_path / "figures")
     text = page.read_text()
     assert f"{len(cells)} of {len(cells_of('main', place))} runs are missing" in text
     assert "    go on\n" in text and "**cheetah**" in text and "**walker**" not in text
-    assert "(figures/studies_main.png)" in text
-    assert (tmp_path / "figures" / "studies_main.png").stat().st_size > 10_000
+    assert "(figures/laptop_main.png)" in text
+    assert (tmp_path / "figures" / "laptop_main.png").stat().st_size > 10_000
 
 
 def test_the_sentence_has_the_study_s_numbers(place, tmp_path):
@@ -102,15 +110,16 @@ def test_the_sentence_has_the_study_s_numbers(place, tmp_path):
         file.write_text(json.dumps(results))
     told = published.sentences(one(place.out))[0]
     assert told.startswith("**cheetah**: behavioural tasks are ahead of uniform ones with 2 of 2 ")
-    assert "significantly with 1. The difference is 60 on average over 3 seeds" in told
-    assert "(95 %: -15 to 135, p = 0.074)" in told  # 4.303 x 17.32 = 74.5
+    assert "significantly (Holm) with 1. The difference is 60 on average over 3 seeds" in told
+    assert "(95 %: -15 to 135, p = 0.074 in one test)" in told  # 4.303 x 17.32 = 74.5
     assert "1.60 times the score (0.85 to 2.35)" in told  # (140 - 40) becomes 160; 74.5 / 100
     lines = published.wrapped([f"- {told}"])
     table = published.scores_table(one(place.out), "docs/")
     assert (
         table[2]
-        == "| [cheetah](docs/cheetah.md) | 40 | 50 | **200** (200 to 200), 3 | 200 to 200 | 600 |"
+        == "| [cheetah](docs/cheetah.md) | 40 | 50 | **200** (200 to 200) | 3 | 200 to 200 | 600 |"
     )
+    assert table[-1] == "Encoder fb, behavioural tasks. Start states: seed 0."
     assert max(map(len, lines)) <= 100 and " ".join(" ".join(lines).split()) == f"- {told}"
 
 
@@ -119,7 +128,7 @@ def test_the_readme_s_block_is_replaced_and_nothing_else(place, tmp_path):
     readme.write_text(f"before\n\n{published.BEGIN}\nold\n{published.END}\n\nafter\n")
     published.update_readme(readme, one(place.out), "docs/x.png", "docs/studies.md")
     text = readme.read_text()
-    assert text.startswith(f"before\n\n{published.BEGIN}\n| of 1000 |")
+    assert text.startswith(f"before\n\n{published.BEGIN}\n| return, of 1000 |")
     assert "\n- **cheetah**" in text and "(docs/walker.md)" in text
     assert text.endswith(f"{published.END}\n\nafter\n") and "old" not in text
     assert "(docs/x.png)" in text and "(docs/studies.md)" in text
@@ -130,7 +139,9 @@ def test_the_readme_s_block_is_replaced_and_nothing_else(place, tmp_path):
 
 
 def peer(seed, data, score):
-    return {"seed": seed, "data": data, "returns": [[[score]] * 4], "minutes": 6.0, "updates": 9000}
+    tasks = ["walk", "run", "walk_backward", "run_backward"]
+    return {"seed": seed, "data": data, "returns": [[[score]] * 4], "minutes": 6.0, "updates": 9000,
+            "start": 0, "tasks": tasks}  # fmt: skip
 
 
 def test_a_peer_is_compared_on_the_same_data_alone(place):
@@ -143,8 +154,12 @@ def test_a_peer_is_compared_on_the_same_data_alone(place):
         results["seconds"] = {"encoder": 100, "tasks": 20, "policy": 240}
         file.write_text(json.dumps(results))
     lines = published.peer_lines(
-        one(place.out), [peer(0, "data0", 40.0), peer(1, "data1", 51.0), peer(2, "other", 9.0)]
-    )
+        one(place.out),
+        [
+            peer(0, "data0", 40.0), peer(1, "data1", 51.0), peer(2, "other", 9.0),
+            peer(2, "data2", 9.0) | {"start": 1},
+        ],
+    )  # fmt: skip
     assert "| 0 | 40 | 6 | 9,000 | 100 | 6.0 | 60 |" in lines
     assert "| 1 | 51 | 6 | 9,000 | 101 | 6.0 | 50 |" in lines
     assert not any("9.0" in line for line in lines)
@@ -157,8 +172,14 @@ def test_a_file_that_is_no_kept_study_is_one_clear_line(tmp_path):
     with pytest.raises(DataError, match=r"main_laptop.json' is no study that was kept"):
         load_kept(tmp_path)
     (tmp_path / "main_laptop.json").write_text("{")
-    with pytest.raises(DataError, match=r"is damaged"):
+    with pytest.raises(DataError, match=r"is damaged: expected one that `results RUNS` wrote"):
         load_kept(tmp_path)
+    (tmp_path / "main_laptop.json").write_text(json.dumps({"name": "man", "cells": [1]}))
+    with pytest.raises(DataError, match=r"is no study that was kept"):
+        load_kept(tmp_path)
+    (tmp_path / "peer.jsonl").write_text(json.dumps({"seed": 0, "data": "x"}))
+    with pytest.raises(DataError, match=r"peer.jsonl' is damaged \(KeyError: 'start'\)"):
+        published.read_peer(tmp_path)
 
 
 def test_the_project_s_page_and_readme_are_those_of_its_kept_studies(tmp_path):
@@ -174,12 +195,10 @@ def test_the_project_s_page_and_readme_are_those_of_its_kept_studies(tmp_path):
             assert (ROOT / "docs/figures" / f"{chart.name}.png").is_file()
     readme = tmp_path / "README.md"
     shutil.copy(ROOT / "README.md", readme)
-    main = next(study for study in studies if study.name == "main")
-    place = "docs/figures/studies_main.png", "docs/results/studies.md"
+    main = published.main_of(studies)
+    place = "docs/figures/laptop_main.png", "docs/results/studies.md"
     published.update_readme(readme, main, *place)
     assert readme.read_text() == (ROOT / "README.md").read_text()
-    known = [run for study in studies for run in study.runs() if run.results]
-    assert known and all(np.isfinite(run.mean) for run in known)
 
 
 def test_cells_are_named_by_the_settings_that_differ(tmp_path):
@@ -193,3 +212,93 @@ def test_cells_are_named_by_the_settings_that_differ(tmp_path):
     assert "encoder.hidden" in first.fields and dimension.settings_of(first) == []
     labels = [pair.encoder for pair in comparisons.pairs_of(dimension, "btd")]
     assert labels == [f"fb, dim {d}" for d in (50, 100, 250, 500, 1000)]
+
+
+def test_runs_of_other_settings_are_never_mixed(place, tmp_path):
+    """Nor seeds repeated; nothing is written then, of the other studies neither."""
+    kept(place.out, tmp_path / "kept")
+    before = (tmp_path / "kept" / "main_laptop.json").read_text()
+    shorter = Place(tmp_path / "short", "laptop", SIZE, (("policy.updates", 5000),))
+    fill(shorter, "alpha", "main")
+    with pytest.raises(
+        DataError, match=r"other settings: policy.updates was 40000, now 5000; keep"
+    ):
+        kept(shorter.out, tmp_path / "kept")
+    again = Place(tmp_path / "six", "laptop", SIZE._replace(seeds=6, collections=3))
+    fill(again, "main")
+    with pytest.raises(
+        DataError, match=r"cheetah fb uniform has runs of other settings: seeds was 1"
+    ):
+        kept(again.out, tmp_path / "kept")
+    assert (tmp_path / "kept" / "main_laptop.json").read_text() == before
+    assert [file.name for file in (tmp_path / "kept").iterdir()] == ["main_laptop.json"]
+
+
+def test_a_seed_is_kept_once(place, tmp_path):
+    moved = Place(tmp_path / "moved", "laptop", SIZE, (("seed", 1),))
+    fill(moved, "main")
+    plan = json.loads((moved.root / "main.study.json").read_text())
+    plan["cells"] = [cell | {"collection": cell["collection"] + 7} for cell in plan["cells"]]
+    (moved.root / "main.study.json").write_text(json.dumps(plan))
+    kept(place.out, tmp_path / "kept")
+    with pytest.raises(DataError, match=r"has seeds \[1, 2\] in several collections"):
+        kept(moved.out, tmp_path / "kept")
+
+
+def test_what_has_no_scores_or_says_nothing_is_not_kept(tmp_path):
+    fill(Place(tmp_path / "runs", "laptop", SIZE), "dilution", "task_space")
+    fill(Place(tmp_path / "runs", "smoke", SIZE), "main")
+    assert kept(tmp_path / "runs", tmp_path / "kept") == []
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_plan_that_is_written_twice_is_the_same(name, tmp_path):
+    place = Place(tmp_path, "laptop", StudySize((), ("fb",), 2))
+    once = json.loads(write_plan(name, cells_of(name, place), place).read_text())
+    assert json.loads(write_plan(name, cells_of(name, place), place).read_text()) == once
+
+
+def test_one_seed_is_told_as_one(tmp_path):
+    place = Place(tmp_path, "laptop", StudySize(("cheetah",), ("fb",), 1))
+    fill(place, "main")
+    (told,) = published.sentences(one(tmp_path))
+    assert "significantly" not in told and told.endswith("on average over 1 seed.")
+
+
+def test_collections_of_several_seeds_and_unfinished_encoders_are_told(tmp_path):
+    place = Place(tmp_path, "laptop", StudySize(("cheetah",), ("fb", "lra_p"), 6, 3))
+    fill(place, "main")
+    assert "over 3 collections" in published.sentences(one(tmp_path))[0]
+    lost = [c for c in cells_of("main", place) if c.encoder == "lra_p" and c.collection]
+    for cell in lost:
+        (cell.folder(place) / "results.json").unlink(missing_ok=True)
+    (told,) = published.sentences(one(tmp_path))
+    assert "of 1 encoder," in told and "over 3 collections" in told
+    assert told.endswith("1 encoder with fewer seeds so far left out.")
+
+
+def test_the_command_keeps_draws_and_rewrites(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("a user's own, without marks")
+    flags.FLAGS(["results"])
+    with flagsaver.flagsaver(folder="kept", pictures="pictures"):
+        results.main(["results", str(place.out)])
+        assert (tmp_path / "README.md").read_text() == "a user's own, without marks"
+    assert "(../pictures/laptop_main.png)" in (tmp_path / "kept/studies.md").read_text()
+    shutil.rmtree(tmp_path / "kept")
+    with flagsaver.flagsaver(folder="kept", readme="README.md"):
+        with pytest.raises(DataError, match="has no marks"):
+            results.main(["results", str(place.out)])
+        with pytest.raises(DataError, match="no study in 'pictures'"):
+            (tmp_path / "README.md").write_text(f"{published.BEGIN}\n{published.END}\n")
+            results.main(["results", "pictures"])
+    with pytest.raises(DataError, match="folder 'nowhere' does not exist"):
+        results.main(["results", "nowhere"])
+    assert not (tmp_path / "kept").exists()  # bad input leaves nothing half-written
+    with flagsaver.flagsaver(folder="kept", pictures="pictures"):
+        results.main(["results", str(place.out)])
+    assert (
+        "![uniform and behavioural tasks, by encoder](pictures/laptop_main.png)"
+        in (tmp_path / "README.md").read_text()
+    )

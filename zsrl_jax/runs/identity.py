@@ -38,17 +38,18 @@ def facts(config: ConfigDict, stage: str, fingerprint: str) -> dict[str, Any]:
         found["precision"] = products
     for section in (*STAGES[1 : STAGES.index(stage) + 1], "oracle"):
         if section in config:  # an oracle has neither encoder nor tasks
-            found |= _flat(section, config[section].to_dict())
+            found |= flat(config[section].to_dict(), f"{section}.")
     if not config[stage].get("anneal", False):
         found.pop(f"{stage}.updates", None)
     return json.loads(json.dumps(found, default=str))
 
 
-def _flat(prefix: str, section: Mapping[str, Any]) -> dict[str, Any]:
+def flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return a tree's leaves by their paths, as `policy.updates`."""
     found: dict[str, Any] = {}
-    for name, value in section.items():
-        path = f"{prefix}.{name}"
-        found |= _flat(path, value) if isinstance(value, Mapping) else {path: value}
+    for name, value in tree.items():
+        path = f"{above}{name}"
+        found |= flat(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
     return found
 
 

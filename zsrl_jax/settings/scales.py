@@ -127,7 +127,12 @@ OF_DOMAIN: dict[tuple[str, str], dict[str, Any]] = {
     ("laptop", "point_mass_maze"): {
         "data": {
             "episodes": 256,
-            "collect": {"random_steps": 128_000, "steps_per_update": 96.0, "standing": 0.9},
+            "collect": {
+                "explorer": "train",
+                "random_steps": 128_000,
+                "steps_per_update": 96.0,
+                "standing": 0.9,
+            },
         },
         "infer": {"num_states": 20_000},
     },
@@ -177,7 +182,6 @@ class StudySize(NamedTuple):
     domains: tuple[str, ...]
     encoders: tuple[str, ...]
     seeds: int
-    fields: tuple[tuple[str, Any], ...] = ()  # of every cell, other than the scale's
     collections: int = 0  # that the seeds are spread over; 0: one per seed
 
 

@@ -1,8 +1,8 @@
 """Run a study of the paper and draw it: python -m experiments.paper NAME --scale=laptop
 
 NAME is main, spread, dimension, alpha, samplers, dilution, components, subtrajectories, task_space,
-or all. A cell is one run of a study. Finished cells are skipped, unfinished ones go on. Runs and
-figures are written to --out.
+settings, or all. A cell is one run of a study. Finished cells are skipped, unfinished ones go on.
+Runs and figures are written to --out.
 """
 
 import os
@@ -48,9 +48,7 @@ def main(argv) -> None:
     if max(len(accelerators()), JOBS.value) > 1:  # jobs share memory: none may take all of it
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     scale, reason = choose_scale(SCALE.value)
-    size = StudySize(
-        tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value, (), COLLECTIONS.value
-    )
+    size = StudySize(tuple(DOMAINS.value), tuple(ENCODERS.value), SEEDS.value, COLLECTIONS.value)
     place = Place(Path(OUT.value), scale, size, parse_fields(SET.value))
     plans = {name: cells_of(name, place) for name in names}
     plans = narrow(plans, SAMPLERS.value, ORACLE.value)
@@ -62,7 +60,7 @@ def main(argv) -> None:
     encoders, rest = waves([cell for cells in plans.values() for cell in cells])
     check_folders([*encoders, *rest], place)
     for name, cells in plans.items():
-        write_plan(name, cells, place, again(name, sys.argv[1:]))
+        write_plan(name, cells, place, again(name, sys.argv[1:], scale))
     print(f"{', '.join(names)} at {scale} scale ({reason}): {len(rest)} cells, "
           f"{len(encoders)} encoders shared by them; under {place.root}")  # fmt: skip
     with signals.caught():

@@ -139,10 +139,9 @@ def _default(cell: Cell, place: Place) -> ConfigDict:
 
 
 def _shared(cell: Cell, place: Place) -> Fields:
-    """Return the fields that are set in every cell: by the studies' size, then by flags."""
+    """Return the fields that flags set in every cell."""
     gone = ("encoder", "tasks", "infer") if cell.kind == "oracle" else ()  # it has none of them
-    fields = dict(STUDY_SIZES[place.scale].fields) | dict(place.fields)
-    return tuple(f for f in fields.items() if f[0].split(".")[0] not in gone)
+    return tuple(f for f in place.fields if f[0].split(".")[0] not in gone)
 
 
 def _assign(config: ConfigDict, fields: Fields) -> None:

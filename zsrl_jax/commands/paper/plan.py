@@ -22,8 +22,8 @@ from zsrl_jax.settings.fields import with_defaults
 HOW = ("out", "jobs", "launcher", "slurm")  # flags that change no cell
 
 
-def again(name: str, words: list[str]) -> str:
-    """Return the command that goes on with a study, without where and how its cells are run."""
+def again(name: str, words: list[str], scale: str) -> str:
+    """Return the command that makes a study, without where and how its cells are run."""
     kept, taken = list(program("paper")), False
     for word in words:
         flag, sign, _ = word.lstrip("-").partition("=")
@@ -31,7 +31,8 @@ def again(name: str, words: list[str]) -> str:
             taken = not (taken or sign)  # the next word is the flag's value
         else:
             kept.append(name if word == "all" else word)
-    return quoted(kept)
+    named = any(word.lstrip("-").partition("=")[0] == "scale" for word in kept)
+    return quoted(kept if named else [*kept, f"--scale={scale}"])
 
 
 def study_names(args: list[str]) -> list[str]:
@@ -110,6 +111,7 @@ def _row(cell: Cell, study: Study, place: Place) -> dict[str, Any]:
     config = cell.config(place)
     varied = () if cell.kind == "oracle" else study.variants[0]
     fields = dict(cell.fields) | {path: field_of(config, path) for path in varied}
+    fields = json.loads(json.dumps(fields))  # as they are read again: a tuple is a list
     mixed = study.samplers == ("mix",) and cell.sampler in ENDS
     return {
         "kind": cell.kind,

@@ -8,6 +8,8 @@ domain, one or two encoders, two seeds, 60 updates, two or three points per axis
 
 from typing import Any, NamedTuple
 
+WIDE = (128, 128, 1024)  # hidden layers of phi; the last one bounds its rank
+
 
 class Study(NamedTuple):
     """A table of cells: domains x encoders x samplers x values of a field (x variants)."""
@@ -19,7 +21,9 @@ class Study(NamedTuple):
     values: dict[str, tuple] = {}  # of that field, by scale
     variants: tuple[dict[str, Any], ...] = ({},)  # fields set for a second copy of all cells
     fields: dict[str, dict[str, Any]] = {}  # by scale, set in all cells
-    sizes: dict[str, dict[str, Any]] = {}  # by scale, what differs from SIZES or from `samplers`
+    sizes: dict[
+        str, dict[str, Any]
+    ] = {}  # by scale, what differs from STUDY_SIZES or from `samplers`
     oracle: bool = False  # also TD3 on each task's true reward, as a reference
     options: dict[str, dict[str, Any]] = {}  # by scale, for kinds that are not runs
 
@@ -46,7 +50,7 @@ STUDIES = {
             "laptop": (50, 100, 250, 500, 1000),
             "smoke": (4, 8),
         },
-        fields={"laptop": {"encoder.hidden": (128, 128, 1024)}},  # the last one bounds phi's rank
+        fields={"laptop": {"encoder.hidden": WIDE}},
         sizes={"laptop": {"encoders": ("lra_p", "fb"), "seeds": 3}},
         oracle=True,
     ),
@@ -98,6 +102,7 @@ STUDIES = {
             "laptop": (5, 10, 50, 100, 500),
             "smoke": (4, 8),
         },
+        fields={"laptop": {"encoder.hidden": WIDE}},
         sizes={"laptop": {"encoders": ("lra_p",)}},
         options={
             "paper": {"num_pieces": 100_000, "num_tasks": 10_000},

@@ -133,11 +133,16 @@ def unseen_likelihood(row: Row) -> float | None:
 
 def _unseen(run: Row) -> list[float]:
     scored = [seed in run.by_seed() for seed in (run.results or {}).get("seeds", ())]
-    for logged in metrics.read(run.folder) if any(scored) else ():
-        if UNSEEN in logged:
-            pairs = zip(logged[UNSEEN], scored, strict=True)
-            return [float(value) for value, good in pairs if good]
-    return []
+    found = unseen_by_seed(run) if any(scored) else []
+    return [float(value) for value, good in zip(found, scored, strict=bool(found)) if good]
+
+
+def unseen_by_seed(run: Row) -> list[float]:
+    """Return every seed's log-likelihood of unseen task vectors, as kept or logged; [] if none."""
+    kept: list[float] = (run.results or {}).get("unseen", [])
+    if kept or not (run.folder / metrics.FILE).exists():
+        return kept
+    return next((logged[UNSEEN] for logged in metrics.read(run.folder) if UNSEEN in logged), [])
 
 
 def dilution(study: Loaded) -> Chart:

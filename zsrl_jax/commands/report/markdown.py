@@ -78,7 +78,8 @@ def _missing(study: Loaded) -> list[str]:
     if lost[0].command:
         lines = [f"{len(lost)} of {len(study.runs())} cells are missing:", ""]
         return lines + [f"- {escape(row.folder.name)}: {code(row.command)}" for row in lost] + [""]
-    lines = [f"{len(lost)} of {len(study.runs())} runs are missing. This goes on with them:", ""]
+    lines = [f"{len(lost)} of {len(study.runs())} runs are missing. These commands make the study "
+             "(in a folder without its runs, all of it):", ""]  # fmt: skip
     return [*lines, *(f"    {command}" for command in study.commands), ""]
 
 

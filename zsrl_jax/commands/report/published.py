@@ -27,12 +27,13 @@ BEGIN, END = (
     "<!-- made by experiments.results: end -->",
 )
 OURS = {"domain": "cheetah", "encoder": "fb", "sampler": "btd"}  # the peer is compared with
-ABOUT = """# Studies at laptop scale
+PEER = ("seed", "start", "minutes", "updates", "tasks", "returns", "data")  # what its lines hold
+ABOUT = """# Studies
 
 Made by `python -m experiments.results` from the files in `docs/results/studies`; a change by hand
 is lost. [What the numbers are](../experiments.md#what-the-numbers-are). A score is the return of
-1000 steps, mean over a domain's tasks. Seed i has a collection of its own; settings were chosen on
-other collections, and on behavioural tasks. Nothing here compares with published ExORL scores.
+1000 steps, mean over a domain's tasks. Data of our own is not ExORL's, so nothing that was made
+with it compares with published scores.
 """
 
 
@@ -44,10 +45,11 @@ class Against(NamedTuple):
     outcomes: list[str]  # of each pair, corrected over the study's cells
     above: np.ndarray  # [unit] mean over encoders, above the random policy
     below: np.ndarray  # [unit] the same of uniform
+    left_out: int = 0  # encoders that have fewer units
 
 
 def against(study: Loaded, sampler: str) -> list[Against]:
-    """Compare a sampler with uniform on each domain, over the units that all its cells have."""
+    """Compare a sampler with uniform on each domain, over the encoders that have all units."""
     known = [pair for pair in comparisons.pairs_of(study, sampler) if pair.units]
     corrected, _ = comparisons.corrected_of(study, sampler)
     outcomes = [
@@ -56,12 +58,15 @@ def against(study: Loaded, sampler: str) -> list[Against]:
     ]
     found = []
     for domain in dict.fromkeys(pair.domain for pair in known):
-        mine = [(pair, o) for pair, o in zip(known, outcomes, strict=True) if pair.domain == domain]
-        pairs = [pair for pair, _ in mine]
+        own = [(pair, o) for pair, o in zip(known, outcomes, strict=True) if pair.domain == domain]
+        most = max(len(pair.units) for pair, _ in own)
+        whole = [(pair, o) for pair, o in own if len(pair.units) == most]
+        pairs = [pair for pair, _ in whole]
         units = comparisons.common_units(pairs)
         if units:
             sides = comparisons.over_cells(pairs, units)
-            found.append(Against(domain, pairs, [o for _, o in mine], *sides))
+            left_out = len(own) - len(whole)
+            found.append(Against(domain, pairs, [o for _, o in whole], *sides, left_out))
     return found
 
 
@@ -70,36 +75,66 @@ def sentence(one: Against) -> str:
     difference = one.above - one.below
     number, ahead = len(one.pairs), sum(np.mean(p.above - p.below) > 0 for p in one.pairs)
     told = f"**{one.domain}**: behavioural tasks are ahead of uniform ones with {ahead} of "
-    told += f"{number} encoder{'s' if number > 1 else ''}"
-    told += f", significantly with {one.outcomes.count(stats.WIN)}"
+    told += f"{_plural(number, 'encoder')}"
+    if set(one.outcomes) != {stats.ONE_SEED}:
+        told += f", significantly (Holm) with {one.outcomes.count(stats.WIN)}"
     if lost := one.outcomes.count(stats.LOSS):
         told += f", and significantly behind with {lost}"
-    mean, p = stats.interval(difference), stats.paired_test(difference)
-    number = len(difference)
-    over = f"over {number} seeds" if number > 1 else "in one seed"
-    told += f". The difference is {mean.value:.0f} on average {over}"
+    mean = stats.interval(difference)
+    told += f". The difference is {mean.value:.0f} on average over {_units(one)}"
     if math.isfinite(mean.low):
-        told += f" (95 %: {mean.low:.0f} to {mean.high:.0f}, p = {p:.2g})"
+        told += f" ({_interval(mean)}, p {_p(difference)} in one test)"
     gain = stats.ratio(one.above, one.below)
     if math.isfinite(gain.low):
         told += f"; above the random policy they have {gain.value:.2f} times the score "
         told += f"({gain.low:.2f} to {gain.high:.2f})"
+    if one.left_out:
+        told += f". {_plural(one.left_out, 'encoder')} with fewer seeds so far left out"
     return told + "."
 
 
+def _units(one: Against) -> str:
+    """Say over how many seeds, or collections of several seeds, a mean is taken."""
+    row = one.pairs[0].other
+    several = row is not None and len(set(row.units())) < len(row.units())
+    return _plural(len(one.above), "collection" if several else "seed")
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _interval(found: stats.Estimate) -> str:
+    return f"95 %: {found.low:.0f} to {found.high:.0f}"
+
+
+def _p(difference: np.ndarray) -> str:
+    p = stats.paired_test(difference)
+    return f"= {p:.2g}" if p >= 0.001 else "< 0.001"
+
+
 def read_peer(folder: Path) -> list[dict[str, Any]]:
-    """Read the lines of `benchmarks.torch_peer`, if there are any."""
+    """Read the lines of `benchmarks.torch_peer`, if there are any; the last of each run counts."""
     file = folder / "peer.jsonl"
     if not file.exists():
         return []
     try:
-        return [json.loads(line) for line in file.read_text().splitlines() if line]
-    except ValueError as error:
-        raise DataError(f"'{file}' is damaged: {error}; run benchmarks.torch_peer again") from error
+        lines = [json.loads(line) for line in file.read_text().splitlines() if line]
+        return list({(line["data"], line["seed"]): line for line in lines if _whole(line)}.values())
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"'{file}' is damaged ({type(error).__name__}: {error}): expected lines that "
+            "benchmarks.torch_peer wrote"
+        ) from error
+
+
+def _whole(line: dict[str, Any]) -> bool:
+    """Look up every fact of a peer's line; a missing one is a KeyError."""
+    return all(line[name] is not None for name in PEER)
 
 
 def peer_lines(main: Loaded | None, peers: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the table of the peer beside our cell: the same data, about the same minutes."""
+    """Return the table of the peer beside our cell: the same data and starts, equal minutes."""
     rows = main.pick(**OURS) if main else []
     if not peers or not rows:
         return []
@@ -108,7 +143,7 @@ def peer_lines(main: Loaded | None, peers: Sequence[dict[str, Any]]) -> list[str
     lines, theirs, ours = [], [], []
     for peer in peers:
         run = own.get(peer["data"])
-        if run is None or run.results is None:
+        if run is None or not run.results or not run.scores.size or not _same(peer, run.results):
             continue
         seconds = sum(run.results["seconds"][stage] for stage in ("encoder", "tasks", "policy"))
         theirs.append(float(np.mean(peer["returns"])))
@@ -116,7 +151,7 @@ def peer_lines(main: Loaded | None, peers: Sequence[dict[str, Any]]) -> list[str
         minutes, updates = f"{peer['minutes']:g}", f"{peer['updates']:,}"
         scores = f"{theirs[-1]:.0f}", f"{ours[-1]:.0f}", f"{ours[-1] - theirs[-1]:.0f}"
         lines.append(
-            _line([peer["seed"], scores[0], minutes, updates, scores[1], f"{seconds / 60:.1f}",
+            line_of([peer["seed"], scores[0], minutes, updates, scores[1], f"{seconds / 60:.1f}",
                    scores[2]])
         )  # fmt: skip
     if not lines:
@@ -125,15 +160,25 @@ def peer_lines(main: Loaded | None, peers: Sequence[dict[str, Any]]) -> list[str
     mean = stats.interval(difference)
     told = f"Mean {np.mean(ours):.0f} against {np.mean(theirs):.0f}, difference {mean.value:.0f}"
     if math.isfinite(mean.low):
-        told += (
-            f" (95 %: {mean.low:.0f} to {mean.high:.0f}, p = {stats.paired_test(difference):.2g})"
-        )
+        told += f" ({_interval(mean)}, p {_p(difference)})"
     about = (
         "The field's one-stage FB with its own actor, in PyTorch, on the same collections, scored "
         "on the same tasks, starts and simulator (`benchmarks/torch_peer.py`). One core each."
     )
-    return ["## A peer: FB in PyTorch, equal minutes", "", about, "", _line(head),
+    return ["## A peer: FB in PyTorch, equal minutes", "", about, "", line_of(head),
             "|" + "---|" * len(head), *lines, "", f"{told}.", ""]  # fmt: skip
+
+
+def _same(peer: dict[str, Any], results: dict[str, Any]) -> bool:
+    """Tell whether a peer was scored on a run's tasks and starts."""
+    starts = results["config"]["evaluate"]["seed"] == peer["start"]
+    return bool(starts and results["tasks"] == peer["tasks"])
+
+
+def main_of(studies: Sequence[Loaded]) -> Loaded | None:
+    """Return the study that the README speaks of: `main` at laptop scale, if it has scores."""
+    found = [study for study in studies if (study.name, study.scale) == ("main", "laptop")]
+    return next((study for study in found if any(row.scores.size for row in study.rows)), None)
 
 
 def make_page(studies: Sequence[Loaded], peers: Sequence[dict[str, Any]], page: Path,
@@ -145,9 +190,10 @@ def make_page(studies: Sequence[Loaded], peers: Sequence[dict[str, Any]], page: 
             figures.save(chart, pictures, kinds=("png",))
     place = relative(pictures, page.parent) + "/"
     lines = [ABOUT]
-    main = next((study for study in studies if study.name == "main"), None)
+    main = main_of(studies)
     if main:
-        lines += [*scores_table(main), "", *(f"- {told}" for told in sentences(main)), ""]
+        lines += ["## In short, at laptop scale", "", *scores_table(main), ""]
+        lines += [*(f"- {told}" for told in sentences(main)), ""]
     lines += peer_lines(main, peers)
     for section in sections:
         lines += section_lines(section, place, page.parent)
@@ -162,33 +208,45 @@ def sentences(main: Loaded) -> list[str]:
 
 def scores_table(main: Loaded, pages: str = "") -> list[str]:
     """Return a table of the named runs' scores, a row per domain: over seeds, beside its data's."""
-    head = ["of 1000", "random policy", "data, mean episode", "agent, seeds", "95 % interval",
-            "data, best 100 steps"]  # fmt: skip
-    lines = [_line(head), "|" + "---|" * len(head)]
+    head = ["return, of 1000", "random policy", "data, mean episode", "agent (lowest to highest "
+            "seed)", "seeds", "95 % interval", "data, best 100 steps"]  # fmt: skip
+    lines, starts = [line_of(head), "|" + "---|" * len(head)], set()
     for domain in main.names("domain"):
         for row in main.pick(**(OURS | {"domain": domain})):
             if not row.scores.size:
                 continue
+            known = [run.results for run in row.runs() if run.results]
+            starts |= {f"{r['config']['evaluate']['seed']}" for r in known}
             seeds, found = row.scores.mean(axis=1), row.interval()
-            random, mean, best = (
-                np.mean([np.mean(run.results[name]) for run in row.runs() if run.results])
-                for name in ("random", "data_mean", "data_best")
-            )
-            told = f"**{found.value:.0f}** ({seeds.min():.0f} to {seeds.max():.0f}), {len(seeds)}"
-            between = f"{found.low:.0f} to {found.high:.0f}" if len(seeds) > 1 else "one seed"
+            random, mean, best = (_mean_of(known, n) for n in ("random", "data_mean", "data_best"))
+            told = f"**{found.value:.0f}** ({seeds.min():.0f} to {seeds.max():.0f})"
+            whole = math.isfinite(found.low)
+            between = f"{found.low:.0f} to {found.high:.0f}" if whole else "one seed"
             name = f"[{domain}]({pages}{domain}.md)" if pages else domain
-            values = name, f"{random:.0f}", f"{mean:.0f}", told, between, f"{best:.0f}"
-            lines.append(_line(values))
-    return lines
+            lines.append(line_of([name, random, mean, told, len(seeds), between, best]))
+    if not starts:
+        return lines
+    return [*lines, "", f"Encoder fb, behavioural tasks. Start states: seed {', '.join(starts)}."]
 
 
-def update_readme(readme: Path, main: Loaded, picture: str, page: str) -> None:
-    """Put the main study's scores, sentences and figure between the README's marks."""
-    text = readme.read_text()
+def _mean_of(known: Sequence[dict[str, Any]], name: str) -> str:
+    """Return the mean of a fact over runs; data without physics has no scores of its own."""
+    values = [np.mean(results[name]) for results in known if results.get(name) is not None]
+    return f"{np.mean(values):.0f}" if values else "-"
+
+
+def block_of(text: str, readme: Path) -> tuple[str, str]:
+    """Return what stands before and after the README's marks."""
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (begin and end):
         raise DataError(f"'{readme}' has no marks: expected the lines '{BEGIN}' and '{END}'")
+    return head, tail
+
+
+def update_readme(readme: Path, main: Loaded, picture: str, page: str) -> None:
+    """Put the main study's scores, sentences and figure between the README's marks."""
+    head, tail = block_of(readme.read_text(), readme)
     told = [f"- {sentence}" for sentence in sentences(main)]
     pages = page.removesuffix(Path(page).name)
     block = [BEGIN, *scores_table(main, pages), "", *wrapped(told), "",
@@ -212,9 +270,12 @@ def wrapped(items: Sequence[str], width: int = 100) -> list[str]:
 
 
 def _named(section: Section) -> Section:
-    charts = [chart._replace(name=f"studies_{chart.name}") for chart in section.charts]
+    """Name charts by their scale, so that those of another scale do not replace them."""
+    scale = section.study.scale
+    charts = [chart._replace(name=f"{scale}_{Path(chart.name).name}") for chart in section.charts]
     return section._replace(charts=charts)
 
 
-def _line(values: Sequence[Any]) -> str:
+def line_of(values: Sequence[Any]) -> str:
+    """Return a row of a table whose texts are Markdown already."""
     return "| " + " | ".join(map(str, values)) + " |"

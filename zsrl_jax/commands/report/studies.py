@@ -88,22 +88,31 @@ def draw_along(study: Loaded) -> Section:
 
 def draw_samplers(study: Loaded) -> Section:
     """Draw bars of samplers and the ablation table, for each encoder."""
-    parts = []
-    for encoder in study.names("encoder"):
-        rows = [row for row in study.rows if row.encoder == encoder or row.kind == "oracle"]
-        parts.append(study._replace(rows=rows))
-    drawn = [charts.sampler_bars(part) for part in parts]
-    if len(parts) > 1:
-        names = study.names("encoder")
-        drawn = [c._replace(name=f"{c.name}_{e}") for c, e in zip(drawn, names, strict=True)]
-    compared = [*map(sampler_table, parts), *comparisons.comparisons(study)]
+    drawn = by_encoder(study, charts.sampler_bars)
+    compared = [*map(sampler_table, parts_of(study)), *comparisons.comparisons(study)]
     return Section(study, drawn, [*compared, *tables.by_task(study)])
+
+
+def parts_of(study: Loaded) -> list[Loaded]:
+    """Return a study's cells encoder by encoder, each with the oracles."""
+    return [
+        study._replace(rows=[r for r in study.rows if r.encoder == name or r.kind == "oracle"])
+        for name in study.names("encoder")
+    ]
+
+
+def by_encoder(study: Loaded, draw: Callable[[Loaded], Chart]) -> list[Chart]:
+    """Draw a chart for each encoder, named by it if there are several."""
+    names, drawn = study.names("encoder"), [draw(part) for part in parts_of(study)]
+    if len(names) == 1:
+        return drawn
+    return [c._replace(name=f"{c.name}_{e}") for c, e in zip(drawn, names, strict=True)]
 
 
 def draw_settings(study: Loaded) -> Section:
     """Draw bars by settings; compare samplers under each."""
     tabled = [*comparisons.comparisons(study), *tables.by_task(study)]
-    return Section(study, [charts.setting_bars(study)], tabled)
+    return Section(study, by_encoder(study, charts.setting_bars), tabled)
 
 
 def draw_dilution(study: Loaded) -> Section:
