@@ -1,11 +1,11 @@
 """Train an agent and score it on four tasks that it was never trained for.
 
-It collects a little data, trains an encoder and a policy, and plays episodes of every task.
+It makes a little data, trains an encoder and a policy, and plays episodes of every task.
 The default scale is smoke. It takes about a minute on one core, most of it to compile, and half of
 that the next time. It shows the steps and learns nothing.
 
     python examples/01_train_and_score.py
-    python examples/01_train_and_score.py --scale=laptop    # 15 minutes on two cores, real scores
+    python examples/01_train_and_score.py --scale=laptop    # 5 to 15 minutes, real scores
 """
 
 import argparse

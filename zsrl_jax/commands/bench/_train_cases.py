@@ -21,7 +21,8 @@ from zsrl_jax.training.loop import make_loop
 from zsrl_jax.types import Spec, Store
 
 NAMES = [*PAPER, "policy"]  # those that have a twin in PyTorch
-SIZES: dict[str, dict[str, Any]] = {  # paper: as in settings/fields.py, fb and policy 1024 wide
+# paper: as in settings/fields.py, fb and policy 1024 wide; laptop: wider and larger than its preset
+SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"hidden": (16, 16), "batch": 16, "width": 16, "num_tasks": 4, "per_task": 4},
     "laptop": {"batch": 512, "width": 256, "num_tasks": 32, "per_task": 16},
     "paper": {},
