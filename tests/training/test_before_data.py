@@ -37,6 +37,15 @@ def test_a_file_instead_of_a_folder(config, tmp_path):
         zsrl_jax.train(config, workdir=tmp_path / "file", quiet=True)
 
 
+def test_a_folder_whose_name_is_a_pattern(config, tmp_path):
+    """Orbax would not find what it wrote there."""
+    with pytest.raises(
+        ConfigError, match=r"a\[1,2\]' has \[ and \] in its name, .* another --workdir"
+    ):
+        zsrl_jax.train(config, workdir=tmp_path / "a[1,2]", quiet=True)
+    assert not (tmp_path / "a[1,2]").exists()
+
+
 def test_a_folder_in_use(config, tmp_path):
     with lock.held(tmp_path), pytest.raises(LockedError, match="in use by process"):
         zsrl_jax.train(config, workdir=tmp_path, quiet=True)

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from zsrl_jax.data import Dataset
 from zsrl_jax.devices import compile_cache, mesh, processes, signals
-from zsrl_jax.errors import DataError
+from zsrl_jax.errors import ConfigError, DataError
 from zsrl_jax.files import atomic, lock
 from zsrl_jax.runs import provenance
 from zsrl_jax.runs.identity import STAGES, Asked
@@ -91,6 +91,7 @@ def running(
 ) -> Iterator[tuple[Run, Dataset]]:
     """Lock a run's folder, open its data and log, and refuse what cannot work."""
     checks.agree(config)
+    _refuse_pattern(workdir)
     compile_cache.keep()
     quiet = quiet or not processes.is_first()
     seconds: dict[str, float] = {}
@@ -120,6 +121,16 @@ def running(
             run.mark_saves()
         finally:
             log.close()
+
+
+def _refuse_pattern(workdir: Path) -> None:
+    """Refuse a folder whose saves Orbax could not read: it takes a name as a pattern of names."""
+    place = str(workdir.absolute())
+    if found := sorted(set("[]*?") & set(place)):
+        raise ConfigError(
+            f"run folder '{place}' has {' and '.join(found)} in its name, which the checkpoint "
+            "library takes for a pattern: name another --workdir"
+        )
 
 
 def _check_folder(config: ConfigDict, workdir: Path, force: bool) -> None:
