@@ -20,7 +20,7 @@ from zsrl_jax.errors import DataError
 from zsrl_jax.settings.scales import StudySize
 
 ROOT = Path(__file__).parents[2]
-SIZE = StudySize(("cheetah", "walker"), ("fb", "lra_p"), 3)
+SIZE = StudySize(("cheetah", "walker"), ("lra_p", "fb"), 3)  # in the paper's order
 
 
 @pytest.fixture
@@ -109,17 +109,17 @@ def test_the_sentence_has_the_study_s_numbers(place, tmp_path):
         results["returns"] = [[[value]] * 4]
         file.write_text(json.dumps(results))
     told = published.sentences(one(place.out))[0]
-    assert told.startswith("**cheetah**: behavioural tasks are ahead of uniform ones with 2 of 2 ")
-    assert "significantly (Holm) with 1. The difference is 60 on average over 3 seeds" in told
-    assert "(95 %: -15 to 135, p = 0.074 in one test)" in told  # 4.303 x 17.32 = 74.5
+    assert told.startswith("**cheetah**: ahead of uniform tasks with 2 of 2 encoders, ")
+    assert "significantly with 1: behavioural tasks score 60 more than uniform ones on" in told
+    assert "average over 3 seeds (95 %: -15 to 135, p = 0.074)" in told  # 4.303 x 17.32 = 74.5
     assert "1.60 times the score (0.85 to 2.35)" in told  # (140 - 40) becomes 160; 74.5 / 100
     lines = published.wrapped([f"- {told}"])
     table = published.scores_table(one(place.out), "docs/")
     assert (
         table[2]
-        == "| [cheetah](docs/cheetah.md) | 40 | 50 | **200** (200 to 200) | 3 | 200 to 200 | 600 |"
+        == "| [cheetah](docs/cheetah.md) | 40 | 50 | **200** (200 to 200) | 200 to 200 | 600 |"
     )
-    assert table[-1] == "Encoder fb, behavioural tasks. Start states: seed 0."
+    assert table[-2] == "Encoder fb, behavioural tasks, 3 seeds, from starts of seed 0."
     assert max(map(len, lines)) <= 100 and " ".join(" ".join(lines).split()) == f"- {told}"
 
 
@@ -128,7 +128,7 @@ def test_the_readme_s_block_is_replaced_and_nothing_else(place, tmp_path):
     readme.write_text(f"before\n\n{published.BEGIN}\nold\n{published.END}\n\nafter\n")
     published.update_readme(readme, one(place.out), "docs/x.png", "docs/studies.md")
     text = readme.read_text()
-    assert text.startswith(f"before\n\n{published.BEGIN}\n| return, of 1000 |")
+    assert text.startswith(f"before\n\n{published.BEGIN}\n| of 1000 |")
     assert "\n- **cheetah**" in text and "(docs/walker.md)" in text
     assert text.endswith(f"{published.END}\n\nafter\n") and "old" not in text
     assert "(docs/x.png)" in text and "(docs/studies.md)" in text
@@ -227,7 +227,7 @@ def test_runs_of_other_settings_are_never_mixed(place, tmp_path):
     again = Place(tmp_path / "six", "laptop", SIZE._replace(seeds=6, collections=3))
     fill(again, "main")
     with pytest.raises(
-        DataError, match=r"cheetah fb uniform has runs of other settings: seeds was 1"
+        DataError, match=r"cheetah lra_p uniform has runs of other settings: seeds was 1"
     ):
         kept(again.out, tmp_path / "kept")
     assert (tmp_path / "kept" / "main_laptop.json").read_text() == before
@@ -263,7 +263,8 @@ def test_one_seed_is_told_as_one(tmp_path):
     place = Place(tmp_path, "laptop", StudySize(("cheetah",), ("fb",), 1))
     fill(place, "main")
     (told,) = published.sentences(one(tmp_path))
-    assert "significantly" not in told and told.endswith("on average over 1 seed.")
+    assert told.startswith("**cheetah**: with fb: behavioural tasks score")
+    assert told.endswith("uniform ones on average over 1 seed.")
 
 
 def test_collections_of_several_seeds_and_unfinished_encoders_are_told(tmp_path):
@@ -274,7 +275,7 @@ def test_collections_of_several_seeds_and_unfinished_encoders_are_told(tmp_path)
     for cell in lost:
         (cell.folder(place) / "results.json").unlink(missing_ok=True)
     (told,) = published.sentences(one(tmp_path))
-    assert "of 1 encoder," in told and "over 3 collections" in told
+    assert "with fb, not significant: " in told and "over 3 collections" in told
     assert told.endswith("1 encoder with fewer seeds so far left out.")
 
 

@@ -163,7 +163,8 @@ def _all_cells(known: list[Pair], width: int) -> list[Entry]:
 def _counts(outcomes: list[str], cells: int) -> str:
     """Return how often each outcome was found, and how many cells are missing."""
     words = {stats.WIN: "wins", stats.LOSS: "losses", stats.OPEN: "undecided"}
-    told = [f"{outcomes.count(word)} {many}" for word, many in words.items()]
+    number = {word: outcomes.count(word) for word in words}
+    told = [f"{number[w]} {w if number[w] == 1 else many}" for w, many in words.items()]
     if single := outcomes.count(stats.ONE_SEED):
         told.append(f"{single} of one seed")
     if len(outcomes) < cells:

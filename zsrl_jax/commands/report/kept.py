@@ -24,6 +24,7 @@ from zsrl_jax.errors import DataError
 from zsrl_jax.files.atomic import write_text
 from zsrl_jax.runs.identity import differing, flat, tell
 from zsrl_jax.runs.results import finite
+from zsrl_jax.settings.scales import DOMAINS, ENCODERS
 
 KINDS = ("score", "oracle")  # of cells; what other studies measure is too large to keep
 SMALLEST = "smoke"  # a scale whose scores say nothing, and are not kept
@@ -98,11 +99,19 @@ def _merged(
         cells[_mark(cell)] = cell
     if not any("results" in cell for cell in cells.values()):
         return None
-    _check_alike(list(cells.values()), file)
+    ordered = sorted(cells.values(), key=_place)
+    _check_alike(ordered, file)
     facts = {name: getattr(study, name) for name in ("name", "title", "scale", "axis", "published")}
     commands = [*earlier.get("commands", []), *study.commands]
     facts["commands"] = list(dict.fromkeys(commands))
-    return {**facts, "versions": versions, "config": base, "cells": list(cells.values())}
+    return {**facts, "versions": versions, "config": base, "cells": ordered}
+
+
+def _place(cell: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return where a cell stands: domains and encoders as in the paper, others behind."""
+    known = (cell["domain"], DOMAINS), (cell["encoder"], ENCODERS)
+    places = (names.index(name) if name in names else len(names) for name, names in known)
+    return *places, cell["collection"] or 0
 
 
 def _check_alike(cells: list[dict[str, Any]], file: Path, again: bool = False) -> None:

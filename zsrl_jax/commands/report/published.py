@@ -73,17 +73,12 @@ def against(study: Loaded, sampler: str) -> list[Against]:
 def sentence(one: Against) -> str:
     """Say in words how behavioural tasks do against uniform ones on a domain."""
     difference = one.above - one.below
-    number, ahead = len(one.pairs), sum(np.mean(p.above - p.below) > 0 for p in one.pairs)
-    told = f"**{one.domain}**: behavioural tasks are ahead of uniform ones with {ahead} of "
-    told += f"{_plural(number, 'encoder')}"
-    if set(one.outcomes) != {stats.ONE_SEED}:
-        told += f", significantly (Holm) with {one.outcomes.count(stats.WIN)}"
-    if lost := one.outcomes.count(stats.LOSS):
-        told += f", and significantly behind with {lost}"
     mean = stats.interval(difference)
-    told += f". The difference is {mean.value:.0f} on average over {_units(one)}"
+    told = f"**{one.domain}**: {_outcomes(one)}: behavioural tasks score {abs(mean.value):.0f} "
+    told += f"{'more' if mean.value >= 0 else 'less'} than uniform ones on average over "
+    told += _units(one)
     if math.isfinite(mean.low):
-        told += f" ({_interval(mean)}, p {_p(difference)} in one test)"
+        told += f" ({_interval(mean)}, p {_p(difference)})"
     gain = stats.ratio(one.above, one.below)
     if math.isfinite(gain.low):
         told += f"; above the random policy they have {gain.value:.2f} times the score "
@@ -91,6 +86,25 @@ def sentence(one: Against) -> str:
     if one.left_out:
         told += f". {_plural(one.left_out, 'encoder')} with fewer seeds so far left out"
     return told + "."
+
+
+def _outcomes(one: Against) -> str:
+    """Say with how many encoders behavioural tasks are ahead, and what of it is significant."""
+    number, tested = len(one.pairs), set(one.outcomes) != {stats.ONE_SEED}
+    if number == 1:
+        words = {
+            stats.WIN: ", significant",
+            stats.LOSS: ", significant",
+            stats.OPEN: ", not significant",
+        }
+        return f"with {one.pairs[0].encoder}{words.get(one.outcomes[0], '')}"
+    ahead = sum(np.mean(p.above - p.below) > 0 for p in one.pairs)
+    told = f"ahead of uniform tasks with {ahead} of {number} encoders"
+    if tested:
+        told += f", significantly with {one.outcomes.count(stats.WIN)}"
+    if lost := one.outcomes.count(stats.LOSS):
+        told += f", significantly behind with {lost}"
+    return told
 
 
 def _units(one: Against) -> str:
@@ -208,9 +222,9 @@ def sentences(main: Loaded) -> list[str]:
 
 def scores_table(main: Loaded, pages: str = "") -> list[str]:
     """Return a table of the named runs' scores, a row per domain: over seeds, beside its data's."""
-    head = ["return, of 1000", "random policy", "data, mean episode", "agent (lowest to highest "
-            "seed)", "seeds", "95 % interval", "data, best 100 steps"]  # fmt: skip
-    lines, starts = [line_of(head), "|" + "---|" * len(head)], set()
+    head = ["of 1000", "random", "data, mean episode", "agent (its seeds)", "95 %",
+            "data, best 100 steps"]  # fmt: skip
+    lines, starts, numbers = [line_of(head), "|" + "---|" * len(head)], set(), set()
     for domain in main.names("domain"):
         for row in main.pick(**(OURS | {"domain": domain})):
             if not row.scores.size:
@@ -218,15 +232,18 @@ def scores_table(main: Loaded, pages: str = "") -> list[str]:
             known = [run.results for run in row.runs() if run.results]
             starts |= {f"{r['config']['evaluate']['seed']}" for r in known}
             seeds, found = row.scores.mean(axis=1), row.interval()
+            numbers.add(str(len(seeds)))
             random, mean, best = (_mean_of(known, n) for n in ("random", "data_mean", "data_best"))
             told = f"**{found.value:.0f}** ({seeds.min():.0f} to {seeds.max():.0f})"
             whole = math.isfinite(found.low)
             between = f"{found.low:.0f} to {found.high:.0f}" if whole else "one seed"
             name = f"[{domain}]({pages}{domain}.md)" if pages else domain
-            lines.append(line_of([name, random, mean, told, len(seeds), between, best]))
+            lines.append(line_of([name, random, mean, told, between, best]))
     if not starts:
         return lines
-    return [*lines, "", f"Encoder fb, behavioural tasks. Start states: seed {', '.join(starts)}."]
+    about = f"Encoder fb, behavioural tasks, {' or '.join(sorted(numbers))} seeds, from starts of "
+    about += f"seed {', '.join(sorted(starts))}."
+    return [*lines, "", about, "Significant: p <= 0.05 after Holm's correction over all cells."]
 
 
 def _mean_of(known: Sequence[dict[str, Any]], name: str) -> str:
