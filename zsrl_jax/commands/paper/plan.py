@@ -168,7 +168,7 @@ def tell(plans: dict[str, list[Cell]], place: Place) -> str:
         ]
         line = f"{name:<18}{len(rest):>7}{len(encoders):>10}{len(done):>6}"
         lines.append(f"{line}{updates[0]:>18,}{updates[1]:>17,}{as_time(left):>16}")
-    lines += ["", "times are of two cores, one cell at a time, without collecting; roughly", ""]
+    lines += ["", "times are of two cores, without collecting and compiling; roughly", ""]
     encoders, rest = waves(every["together"])
     return "\n".join([*lines, *(_cell_line(cell, place) for cell in [*encoders, *rest])])
 

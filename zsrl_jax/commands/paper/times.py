@@ -1,7 +1,8 @@
 """How long cells take, roughly: updates over the measured updates per second of two cores.
 
-The rates are those of docs/performance.md, one seed at a time; an accelerator is much faster
-(docs/experiments.md). A finished cell tells its own time.
+Laptop scale: with a cell on each core, as studies run there (docs/experiments.md). Paper scale: one
+seed at a time (docs/performance.md); an accelerator is much faster. A finished cell tells its own
+time, which is that of one core where each core had a cell.
 """
 
 from zsrl_jax.commands.paper.cells import Cell, Place
@@ -10,8 +11,8 @@ from zsrl_jax.commands.report.load import read_results
 
 RATES: dict[str, dict[str, float]] = {
     "laptop": {
-        "aenc": 166, "trans": 169, "lra_p": 171, "lra_sr": 123, "byol": 150, "byol_gamma": 74,
-        "fb": 46, "policy": 74,
+        "aenc": 800, "trans": 680, "lra_p": 850, "lra_sr": 500, "byol": 630, "byol_gamma": 310,
+        "fb": 230, "policy": 1290,
     },
     "paper": {
         "aenc": 89, "trans": 87, "lra_p": 85, "lra_sr": 54, "byol": 76, "byol_gamma": 37,
@@ -27,7 +28,7 @@ def updates_of(cell: Cell, place: Place, stage: str) -> int:
 
 
 def seconds_of(cell: Cell, place: Place) -> tuple[float, bool]:
-    """Return the seconds a cell takes on two cores, and whether they were measured."""
+    """Return a cell's share of the time of two cores, or its own time if it was measured."""
     results = read_results(cell.folder(place)) if cell.is_done(place) else None
     if results and "total" in results.get("seconds", {}):
         return float(results["seconds"]["total"]), True
