@@ -49,7 +49,10 @@ class Against(NamedTuple):
 
 
 def against(study: Loaded, sampler: str) -> list[Against]:
-    """Compare a sampler with uniform on each domain, over the encoders that have all units."""
+    """Compare a sampler with uniform on each domain, over the units that its encoders have.
+
+    An encoder with at most half as many units as another is left out.
+    """
     known = [pair for pair in comparisons.pairs_of(study, sampler) if pair.units]
     corrected, _ = comparisons.corrected_of(study, sampler)
     outcomes = [
@@ -60,7 +63,7 @@ def against(study: Loaded, sampler: str) -> list[Against]:
     for domain in dict.fromkeys(pair.domain for pair in known):
         own = [(pair, o) for pair, o in zip(known, outcomes, strict=True) if pair.domain == domain]
         most = max(len(pair.units) for pair, _ in own)
-        whole = [(pair, o) for pair, o in own if len(pair.units) == most]
+        whole = [(pair, o) for pair, o in own if 2 * len(pair.units) > most]
         pairs = [pair for pair, _ in whole]
         units = comparisons.common_units(pairs)
         if units:
@@ -84,7 +87,7 @@ def sentence(one: Against) -> str:
         told += f"; above the random policy they have {gain.value:.2f} times the score "
         told += f"({gain.low:.2f} to {gain.high:.2f})"
     if one.left_out:
-        told += f". {_plural(one.left_out, 'encoder')} with fewer seeds so far left out"
+        told += f". {_plural(one.left_out, 'encoder')} with few seeds so far left out"
     return told + "."
 
 
