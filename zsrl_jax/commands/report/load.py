@@ -58,11 +58,11 @@ class Row(NamedTuple):
     def units(self) -> list[int]:
         """Return for every seed with a score what was drawn independently of the others.
 
-        This is its collection, or the seed itself where all have one collection.
+        This is its collection, or the seed itself where the study has one collection.
         """
         results = self.results or {}
         scored, of = list(self.by_seed()), results.get("collections", ())
-        if len(set(of)) < 2:
+        if not of:
             return scored
         collection = dict(zip(results["seeds"], of, strict=True))
         return [collection[seed] for seed in scored]
