@@ -13,7 +13,7 @@ from zsrl_jax.commands import results
 from zsrl_jax.commands.paper.cells import Place, cells_of
 from zsrl_jax.commands.paper.plan import write_plan
 from zsrl_jax.commands.paper.studies import STUDIES
-from zsrl_jax.commands.report import comparisons, published, tables
+from zsrl_jax.commands.report import comparisons, peer, published, tables
 from zsrl_jax.commands.report.kept import keep, load_kept
 from zsrl_jax.commands.report.load import load_studies
 from zsrl_jax.errors import DataError
@@ -138,7 +138,7 @@ def test_the_readme_s_block_is_replaced_and_nothing_else(place, tmp_path):
     assert readme.read_text() == "no marks"
 
 
-def peer(seed, data, score):
+def line(seed, data, score):
     tasks = ["walk", "run", "walk_backward", "run_backward"]
     return {"seed": seed, "data": data, "returns": [[[score]] * 4], "minutes": 6.0, "updates": 9000,
             "start": 0, "tasks": tasks}  # fmt: skip
@@ -153,18 +153,18 @@ def test_a_peer_is_compared_on_the_same_data_alone(place):
         results["data"]["fingerprint"] = f"data{cell.collection}"
         results["seconds"] = {"encoder": 100, "tasks": 20, "policy": 240}
         file.write_text(json.dumps(results))
-    lines = published.peer_lines(
+    lines = peer.peer_lines(
         one(place.out),
         [
-            peer(0, "data0", 40.0), peer(1, "data1", 51.0), peer(2, "other", 9.0),
-            peer(2, "data2", 9.0) | {"start": 1},
+            line(0, "data0", 40.0), line(1, "data1", 51.0), line(2, "other", 9.0),
+            line(2, "data2", 9.0) | {"start": 1},
         ],
     )  # fmt: skip
     assert "| 0 | 40 | 6 | 9,000 | 100 | 6.0 | 60 |" in lines
     assert "| 1 | 51 | 6 | 9,000 | 101 | 6.0 | 50 |" in lines
     assert not any("9.0" in line for line in lines)
     assert lines[-2].startswith("Mean 100 against 46, difference 55 (95 %: -9 to 119, p = 0.058)")
-    assert published.peer_lines(one(place.out), []) == []
+    assert peer.peer_lines(one(place.out), []) == []
 
 
 def test_a_file_that_is_no_kept_study_is_one_clear_line(tmp_path):
@@ -179,16 +179,14 @@ def test_a_file_that_is_no_kept_study_is_one_clear_line(tmp_path):
         load_kept(tmp_path)
     (tmp_path / "peer.jsonl").write_text(json.dumps({"seed": 0, "data": "x"}))
     with pytest.raises(DataError, match=r"peer.jsonl' is damaged \(KeyError: 'start'\)"):
-        published.read_peer(tmp_path)
+        peer.read_peer(tmp_path)
 
 
 def test_the_project_s_page_and_readme_are_those_of_its_kept_studies(tmp_path):
     kept, page = ROOT / "docs/results/studies", tmp_path / "docs/results/studies.md"
     page.parent.mkdir(parents=True)
     studies = load_kept(kept)
-    sections = published.make_page(
-        studies, published.read_peer(kept), page, tmp_path / "docs/figures"
-    )
+    sections = published.make_page(studies, peer.read_peer(kept), page, tmp_path / "docs/figures")
     assert page.read_text() == (ROOT / "docs/results/studies.md").read_text()
     for section in sections:
         for chart in section.charts:

@@ -11,7 +11,7 @@ from pathlib import Path
 from absl import flags
 
 from zsrl_jax.commands import cli, usage_of
-from zsrl_jax.commands.report import figures, published
+from zsrl_jax.commands.report import figures, peer, published
 from zsrl_jax.commands.report.kept import keep, load_kept
 from zsrl_jax.commands.report.load import load_studies
 from zsrl_jax.commands.report.studies import in_order
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
         usage = usage_of("results", "RUNS...")
         raise DataError(f"no study is kept in '{folder / 'studies'}': expected {usage}")
     page, pictures = folder / "studies.md", Path(PICTURES.value)
-    peers = published.read_peer(folder / "studies")
+    peers = peer.read_peer(folder / "studies")
     sections = published.make_page(studies, peers, page, pictures)
     shown = published.main_of(studies)
     if readme and shown:
