@@ -24,10 +24,11 @@ OVER = "Student's t over seeds, or over collections where there are several"
 
 def bars(study: Loaded) -> Chart:
     """Draw a panel per domain: mean score per encoder and sampler, intervals, oracle line."""
-    domains, encoders = study.names("domain"), study.names("encoder")
-    samplers = study.names("sampler")
-    figure, axes = panels(len(domains), width=1.6 + 0.45 * len(encoders), room=1.3)
+    domains, samplers = study.names("domain"), study.names("sampler")
+    most = max(len(_encoders(study, domain)) for domain in domains)
+    figure, axes = panels(len(domains), width=1.6 + 0.45 * most, room=1.3)
     for axis, domain in zip(axes, domains, strict=True):
+        encoders = _encoders(study, domain)
         for j, sampler in enumerate(samplers):
             for i, encoder in enumerate(encoders):
                 x = i + (j - (len(samplers) - 1) / 2) * 0.8 / len(samplers)
@@ -35,6 +36,8 @@ def bars(study: Loaded) -> Chart:
                 _bar(axis, x, 0.8 / len(samplers), rows[0] if rows else None, sampler)
         reference_lines(axis, study, domain)
         axis.set_xticks(range(len(encoders)), encoders, rotation=35, ha="right", fontsize=8)
+        room = 0.6 + max(0, 3 - len(encoders)) / 2  # so that few bars are no wider than many
+        axis.set_xlim(-room, len(encoders) - 1 + room)
         axis.set_ylim(0, max(axis.get_ylim()[1], 1.0))
         axis.set_title(domain)
     axes[0].set_ylabel("mean return over tasks")
@@ -44,6 +47,12 @@ def bars(study: Loaded) -> Chart:
         f"the true rewards{oracle_words(study)}; dotted: random policy."
     )
     return finish(study.name, caption, figure, study.rows)
+
+
+def _encoders(study: Loaded, domain: str) -> list[str]:
+    """Return the encoders of a domain's cells, in the study's order."""
+    cells = study.pick(domain=domain)
+    return list(dict.fromkeys(row.encoder for row in cells if row.kind != "oracle"))
 
 
 def setting_bars(study: Loaded) -> Chart:
