@@ -21,9 +21,7 @@ class Study(NamedTuple):
     values: dict[str, tuple] = {}  # of that field, by scale
     variants: tuple[dict[str, Any], ...] = ({},)  # fields set for a second copy of all cells
     fields: dict[str, dict[str, Any]] = {}  # by scale, set in all cells
-    sizes: dict[
-        str, dict[str, Any]
-    ] = {}  # by scale, what differs from STUDY_SIZES or from `samplers`
+    sizes: dict[str, dict[str, Any]] = {}  # by scale, what differs from STUDY_SIZES, `samplers`
     oracle: bool = False  # also TD3 on each task's true reward, as a reference
     options: dict[str, dict[str, Any]] = {}  # by scale, for kinds that are not runs
 

@@ -166,7 +166,8 @@ def scores_table(main: Loaded, pages: str = "") -> list[str]:
             random, mean, best = (_mean_of(known, n) for n in ("random", "data_mean", "data_best"))
             told = f"**{found.value:.0f}** ({seeds.min():.0f} to {seeds.max():.0f})"
             whole = math.isfinite(found.low)
-            between = f"{found.low:.0f} to {found.high:.0f}" if whole else "one seed"
+            few = stats.ONE_SEED if len(seeds) == 1 else "one collection"
+            between = f"{found.low:.0f} to {found.high:.0f}" if whole else few
             name = f"[{domain}]({pages}{domain}.md)" if pages else domain
             lines.append(line_of([name, random, mean, told, between, best]))
     if not starts:
